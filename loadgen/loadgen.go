@@ -1,0 +1,152 @@
+// Package loadgen drives classes of streaming requests at one inference server and says what each
+// request saw. It knows nothing of sweeps and can be used alone.
+//
+// The steps to use it:
+//
+//	one, err := loadgen.Probe(ctx, spec, loadgen.Ask{Input: 32, Output: 1})   // one request: does it answer as asked?
+//	result, err := loadgen.Run(ctx, spec)                                     // hold the pools through warm-up and window
+//
+// Each class has its own closed pool, so a slow class cannot crowd out a fast one. Warm-up requests
+// flow into the measured ones without draining, and requests are sent until the window closes.
+package loadgen
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// Spec is one run against one server.
+type Spec struct {
+	URL   string // of the server: "http://127.0.0.1:30000"
+	Route string // of the streaming completions: "/v1/completions"
+	Model string // name sent with each request
+	// Body holds fields that each request carries beside model, prompt, max_tokens and stream.
+	Body map[string]any
+
+	Classes []Class
+	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:
+	// prompts are text, and the server's count is recorded.
+	Vocabulary []int
+	// Seed decides lengths and content; Salt makes this run's prompts unlike every other run's, so
+	// that nothing is shared by accident. The same seed and salt give the same bytes.
+	Seed uint64
+	Salt string
+
+	Warmup Warmup
+	Window Window
+	// Stall ends the run with [ErrStalled] when no byte arrives on any stream for so long while
+	// requests are open. Zero: 60 s.
+	Stall time.Duration
+	// RequestTimeout bounds one request. Zero: 1 h.
+	RequestTimeout time.Duration
+
+	// Counters, when not nil, are kept up to date while the run goes on.
+	Counters *Counters
+	// Requests receives one JSON line for each request that ended, in the order of their ends; nil: none are kept.
+	Requests io.Writer
+	// OnWindow is called when the window opens (open) and when it closes, before the streams are cut.
+	OnWindow func(open bool)
+	// OnProgress is called about once a second.
+	OnProgress func(Progress)
+}
+
+// Counters only grow; another goroutine may read them at any time, so that what a server counts and
+// what arrived can be compared between the same two moments.
+type Counters struct {
+	Sent           atomic.Int64
+	Tokens         atomic.Int64 // completion tokens received
+	Finished       atomic.Int64 // requests that ended well
+	FinishedTokens atomic.Int64 // completion tokens of those
+	PromptTokens   atomic.Int64 // prompt tokens of those
+	Failed         atomic.Int64
+	LastByte       atomic.Int64 // Unix time in ns of the last byte on any stream
+}
+
+// Class is one kind of request, held at a level by its own pool.
+type Class struct {
+	Name        string
+	Concurrency int
+	Input       Range // prompt tokens, uniform
+	Output      Range // completion tokens, uniform; the request forces exactly as many as were drawn
+	Prefix      *Prefix
+	SLO         []Objective
+}
+
+// Range is an inclusive range of whole numbers.
+type Range struct{ Min, Max int }
+
+// Prefix says that each prompt begins with one of Groups common prefixes of Tokens tokens.
+type Prefix struct{ Groups, Tokens int }
+
+// Objective is a limit that a request must keep to count as good.
+type Objective struct {
+	Metric   string        // ttft, tpot, itl or e2e
+	Quantile float64       // of the class's requests
+	Limit    time.Duration // the metric must be under it
+}
+
+// Warmup is what runs before the window opens.
+type Warmup struct {
+	Cohort bool          // until the first cohort of each class has ended
+	Time   time.Duration // at least so long
+	// Stable: until the throughput of three successive stretches agrees within 5 %, at most for StableMax. For the
+	// first start of an engine version on a host, when kernels are still being compiled.
+	Stable    bool
+	StableMax time.Duration
+}
+
+// Window is what is measured: it closes when Min has passed and each class has had its number of
+// Requests both sent and finished inside, or at Max.
+type Window struct {
+	Min, Max time.Duration
+	Requests map[string]int // by class
+}
+
+// Progress is the state of a run for a person.
+type Progress struct {
+	Phase    string  // "warm-up" or "window"
+	Done     float64 // share of the window, 0 to 1
+	Text     string  // "window 34 s · 182 open · 3,104 tok/s"
+	Open     int     // requests in flight
+	Finished int     // in the window
+	Failed   int
+}
+
+// Result is what a run gave.
+type Result struct {
+	Complete bool      // the window closed by its own rule
+	Opened   time.Time // when the window opened; zero when it never did
+	Closed   time.Time
+	Window   time.Duration // Closed − Opened, from the monotonic clock
+	Steady   *bool         // the halves of the window agree; nil: too short to say
+	Verdict  string        // valid, suspect or client_bound
+	// Values are the metrics and counts by the names of results/README.md, for all classes and, with
+	// the prefix "CLASS_", for each. A percentile with too few requests is absent.
+	Values   map[string]float64
+	Failures map[string]int // requests by kind of failure, over warm-up and window
+	Notes    []string
+	// Rejected is how many requests the server refused by rule (queue full, prompt too long); Sent
+	// counts all requests of the run.
+	Sent, Completed, Failed, Rejected int
+	FirstFailure                      string // what the first failed request saw
+}
+
+// Ask is one request for Probe.
+type Ask struct {
+	Input, Output int // tokens
+}
+
+// Answer is what one request saw.
+type Answer struct {
+	OK             bool
+	Reason         string // why not
+	PromptTokens   int    // as the server counts; −1 when it did not say
+	OutputTokens   int
+	CachedTokens   int // −1 when it did not say
+	TTFT, E2E      time.Duration
+	HTTPStatusCode int
+}
+
+var _ = context.Background

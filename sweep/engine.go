@@ -1,0 +1,158 @@
+package sweep
+
+import (
+	"context"
+	"time"
+)
+
+// Engine is what differs between inference servers, as data and pure functions. A new engine is one
+// file in package engine and its logs.
+type Engine struct {
+	Name    string   // as in grids
+	Command []string // argv prefix when the grid has none
+
+	// Argv builds the arguments after the command: what we own first, then the settings, then what
+	// they imply. It is pure; plan shows exactly this.
+	Argv func(ServerSpec) []string
+	// Owned names the flags that a grid may not set, each with the reason.
+	Owned map[string]string
+	// Environ is added to the server's environment, for every launch.
+	Environ []string
+	// Preflight says why a launch cannot work on a machine, before anything is started. nil: no problem.
+	Preflight func(settings []Setting, m Machine) *Ending
+
+	// NewLog returns a reader for one server's log.
+	NewLog func() LogReader
+	// Verdict names the end of a server from all that is known of it.
+	Verdict func(Autopsy) Ending
+	// Stall is how long a phase may stay without progress, where that differs from the grid's limit.
+	Stall map[Phase]time.Duration
+
+	Health   string // path; 200 means ready to be asked for its models
+	Models   string // path; its body must name our served model
+	Generate string // path of the streaming route that loads use, speaking OpenAI completions
+	// Body holds fields that each request carries beside model, prompt, max_tokens and stream.
+	Body map[string]any
+	// TokenIDs: the route takes a list of token ids as the prompt.
+	TokenIDs bool
+
+	// Flush empties the prefix cache and reports an error unless the server confirms. nil: the engine has no such thing.
+	Flush func(ctx context.Context, get Getter) error
+	// Inspect asks a ready server for its facts, version and effective settings.
+	Inspect func(ctx context.Context, get Getter) (Inspection, error)
+	// Sample reads the server's counters and gauges under the names of [Signals]; absent where it has none.
+	Sample func(ctx context.Context, get Getter) (Values, error)
+	// Vocabulary returns ordinary text tokens of the served model, never special, added or out of range. An
+	// empty result means that prompts are text.
+	Vocabulary func(ctx context.Context, get Getter, model string) ([]int, error)
+}
+
+// Getter asks the server that was launched: method, path with query, body (nil for none). It returns the status and at most 16 MiB
+// of the body.
+type Getter func(ctx context.Context, method, path string, body []byte) (status int, reply []byte, err error)
+
+// ServerSpec is what an engine's argv is built from.
+type ServerSpec struct {
+	Model      string
+	ServedName string // unique for each launch, so that we know our server when it answers
+	Host       string
+	Port       int // first of a block of PortBlock ports that belong to the launch
+	Settings   []Setting
+}
+
+// PortBlock is how many consecutive ports a launch owns.
+const PortBlock = 20
+
+// Machine is what preflight knows of a host.
+type Machine struct {
+	Name               string // host's name in the night
+	MemAvailableBytes  int64  // the lesser of MemAvailable and what the cgroup leaves; 0: not known
+	MemTotalBytes      int64
+	GPUCount           int
+	GPUName            string
+	GPUMemoryBytes     int64 // of the smallest; 0: not known
+	UnifiedGPUHostPool bool
+}
+
+// Inspection is what a ready server says of itself.
+type Inspection struct {
+	Version string
+	Facts   Values
+	Notes   []string
+}
+
+// Signals that Sample may return. Names ending in _total only grow.
+const (
+	SignalRunning        = "running"                    // requests being served
+	SignalQueued         = "queued"                     // requests waiting
+	SignalTokenUsage     = "token_usage"                // share of the KV pool held by running requests, 0 to 1
+	SignalGenThroughput  = "gen_throughput"             // tokens/s as the server says
+	SignalDecodeTokens   = "decode_tokens_total"        // tokens decoded, counted as the work happens
+	SignalFinishedTokens = "finished_tokens_total"      // tokens generated, counted at a request's end
+	SignalFinished       = "finished_total"             // requests ended
+	SignalPromptTokens   = "prompt_tokens_total"        // prompt tokens, counted at a request's end
+	SignalRetractions    = "retractions_total"          // requests pushed out of the batch for lack of KV pool
+	SignalCachedDevice   = "cached_tokens_device_total" // prompt tokens found in the device's prefix cache
+	SignalCachedHost     = "cached_tokens_host_total"   // prompt tokens found in the host's prefix cache
+	SignalLoadBack       = "load_back_tokens_total"     // tokens copied from the host's tier to the device's
+)
+
+// LogReader turns a server's output into events. Bytes may be split anywhere; memory is bounded.
+type LogReader interface {
+	// Feed reads the next bytes. The events' Line and Offset refer to all bytes fed so far.
+	Feed(p []byte) []LogEvent
+	// Close reads what is left of an unfinished line.
+	Close() []LogEvent
+}
+
+// LogKind is the kind of a log event.
+type LogKind int
+
+// The kinds.
+const (
+	LogPhase    LogKind = iota + 1 // a phase begins: Phase
+	LogProgress                    // work goes on in a phase: Text for a person ("weights 62/64 · 1.8/s")
+	LogFact                        // the engine says a number of itself: Name, Value
+	LogSign                        // a line that may explain an end: Sign
+	LogBatch                       // a line about the running batch: Values
+	LogReady                       // the engine says that it is ready; proof is elsewhere
+	LogNote                        // something for the record that is no failure: Text
+)
+
+// LogEvent is one thing that a log says.
+type LogEvent struct {
+	Kind   LogKind
+	Phase  Phase
+	Text   string
+	Name   string
+	Value  float64
+	Values Values
+	Sign   Sign
+	Rank   string // " TP0" without the space; empty for one rank
+	Evidence
+}
+
+// Sign is a line's meaning for a verdict.
+type Sign struct {
+	Outcome  Outcome // "" when it depends on the phase: an out-of-memory line
+	Cause    string
+	Detail   string
+	Priority int  // lower explains more; among equals the earlier line counts
+	Effect   bool // a consequence of another failure: never a cause
+}
+
+// Autopsy is all that is known of a server's end.
+type Autopsy struct {
+	Signs     []LogEvent // of kind LogSign, in order
+	Phases    []LogEvent // of kind LogPhase and LogReady, in order
+	LastBatch string     // "prefill" or "decode", from the last batch line; "" before the first
+	Ready     bool       // our own readiness check had passed
+	Loading   bool       // a load was running
+	Exit      *Exit      // nil: it still runs
+	OOMKills  int        // growth of the containment's oom_kill counter
+	Hang      bool       // no progress for the limit of the phase
+	Slow      bool       // the hard limit passed
+	Foreign   bool       // a stranger held device memory meanwhile
+	Last      *Evidence  // the last line of the log
+	Phase     Phase      // of the launch when it ended
+}

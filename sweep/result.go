@@ -1,0 +1,69 @@
+package sweep
+
+import "time"
+
+// Values are named numbers: flat snake_case names with the unit in the name. What is not known is absent.
+type Values map[string]float64
+
+// PhaseTime is how long one phase of a start took.
+type PhaseTime struct {
+	Phase   Phase   `json:"phase"`
+	Seconds float64 `json:"seconds"`
+}
+
+// LaunchResult is launch.json: one attempt at one launch. It is written last, so a folder without
+// it belongs to an attempt that did not end.
+type LaunchResult struct {
+	Schema  int    `json:"schema"`
+	Job     string `json:"job"` // Job.ID
+	Role    Role   `json:"role"`
+	Config  string `json:"config"` // Config.Key
+	Repeat  int    `json:"repeat"`
+	Attempt int    `json:"attempt"`
+	Host    string `json:"host"`
+
+	Argv          []string `json:"argv"` // redacted
+	EngineVersion string   `json:"engine_version,omitempty"`
+	GPU           string   `json:"gpu,omitempty"` // as the driver names it
+	GPUCount      int      `json:"gpu_count"`
+	Containment   string   `json:"containment,omitempty"` // how the tree was held: "subreaper", …
+
+	Ending                // of the launch: ok when it served all its loads and stopped cleanly
+	Facts  Values         `json:"facts,omitempty"`  // kv_tokens, weights_gib, headroom_gib, host_pool_tokens, …
+	Notes  []string       `json:"notes,omitempty"`  // "simulated ×20", effective values that differ, …
+	Phases []PhaseTime    `json:"phases,omitempty"` // of the start, in order
+	Times  Values         `json:"times,omitempty"`  // start_s, stop_s, harness_s (what sweep itself added), …
+	Loads  []LoadEnding   `json:"loads"`            // every load of the job that this attempt was given, each once
+	Host0  map[string]any `json:"machine_before,omitempty"`
+	Host1  map[string]any `json:"machine_after,omitempty"`
+
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+}
+
+// LoadEnding says what became of one load in one attempt.
+type LoadEnding struct {
+	Cell  string `json:"cell"`
+	State string `json:"state"` // "done": its Ending stands; "left": another attempt of the same job holds it
+	Dir   string `json:"dir,omitempty"`
+	Ending
+}
+
+// LoadResult is run.json: what one load gave on one server. It appears with its folder, by one rename.
+type LoadResult struct {
+	Schema     int    `json:"schema"`
+	Cell       string `json:"cell"`
+	ContentKey string `json:"content_key"`
+	Load       Load   `json:"load"`
+	Repeat     int    `json:"repeat"`
+	Attempt    int    `json:"attempt"`
+	Ending
+	WindowSeconds float64        `json:"window_s,omitempty"`
+	Steady        *bool          `json:"steady,omitempty"`
+	Verdict       string         `json:"verdict,omitempty"`  // valid, suspect or client_bound
+	Values        Values         `json:"values,omitempty"`   // metrics, counts and signals by the names of results/README.md
+	Failures      map[string]int `json:"failures,omitempty"` // requests by kind of failure
+	Notes         []string       `json:"notes,omitempty"`
+	StartedAt     time.Time      `json:"started_at"`
+	EndedAt       time.Time      `json:"ended_at"`
+}

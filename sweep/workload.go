@@ -1,0 +1,137 @@
+package sweep
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Range is an inclusive range of whole numbers; a single number has Min = Max.
+type Range struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// Mean is the middle of the range.
+func (r Range) Mean() float64 { return float64(r.Min+r.Max) / 2 }
+
+// SharedPrefix says that each prompt of a class begins with one of Groups common prefixes of Tokens tokens.
+type SharedPrefix struct {
+	Groups int `json:"groups"`
+	Tokens int `json:"tokens"`
+}
+
+// Objective is one service level: the quantile of a metric must stay under a limit.
+type Objective struct {
+	Metric   string        `json:"metric"`   // ttft, tpot, itl or e2e
+	Quantile float64       `json:"quantile"` // 0.95 of "p95"
+	Limit    time.Duration `json:"limit"`
+}
+
+// String gives the objective as a grid has it: "ttft p90<30s".
+func (o Objective) String() string {
+	return fmt.Sprintf("%s p%g<%s", o.Metric, o.Quantile*100, o.Limit)
+}
+
+// Class is one kind of request in a workload.
+type Class struct {
+	Name         string        `json:"name"`
+	Share        int           `json:"share"` // weight when a total is split; 1 when the grid has none
+	Input        Range         `json:"input"`
+	Output       Range         `json:"output"`
+	SharedPrefix *SharedPrefix `json:"shared_prefix,omitempty"`
+	SLO          []Objective   `json:"slo,omitempty"` // of this class; the workload's come on top
+}
+
+// Workload is a set of classes, each with its own pool of concurrent requests.
+type Workload struct {
+	Name    string      `json:"name"`
+	Classes []Class     `json:"classes"`
+	SLO     []Objective `json:"slo,omitempty"` // for each class
+}
+
+// Pool is the level at which one class is held.
+type Pool struct {
+	Class       string `json:"class"`
+	Concurrency int    `json:"concurrency"`
+}
+
+// Load is a workload at one level: one pool for each of its classes, in the workload's order.
+type Load struct {
+	Workload string `json:"workload"`
+	Pools    []Pool `json:"pools"`
+}
+
+// Concurrency is the sum over the pools.
+func (l Load) Concurrency() int {
+	n := 0
+	for _, p := range l.Pools {
+		n += p.Concurrency
+	}
+	return n
+}
+
+// String is the load's key, as in folder names: "synth,short=150,long=32".
+func (l Load) String() string {
+	var b strings.Builder
+	b.WriteString(l.Workload)
+	for _, p := range l.Pools {
+		fmt.Fprintf(&b, ",%s=%d", p.Class, p.Concurrency)
+	}
+	return b.String()
+}
+
+// Split divides a total among the classes by their shares: largest remainder, each at least 1. It
+// fails when the total is smaller than the number of classes.
+func (w Workload) Split(total int) (Load, error) {
+	load := Load{Workload: w.Name}
+	if total < len(w.Classes) {
+		return load, fmt.Errorf("concurrency %d is less than the %d classes of workload %q: each needs at least one", total, len(w.Classes), w.Name)
+	}
+	shares := 0
+	for _, c := range w.Classes {
+		shares += c.Share
+	}
+	left := total
+	remainders := make([]int, len(w.Classes)) // in units of 1/shares
+	for i, c := range w.Classes {
+		n := max(1, total*c.Share/shares)
+		remainders[i] = total*c.Share - n*shares
+		load.Pools = append(load.Pools, Pool{c.Name, n})
+		left -= n
+	}
+	for ; left > 0; left-- { // to the largest remainder; the first of equals
+		best := 0
+		for i, r := range remainders {
+			if r > remainders[best] {
+				best = i
+			}
+		}
+		load.Pools[best].Concurrency++
+		remainders[best] -= shares
+	}
+	for ; left < 0; left++ { // the minimum of 1 took too many: from the most overfull that can give
+		best := -1
+		for i, r := range remainders {
+			if load.Pools[i].Concurrency > 1 && (best < 0 || r < remainders[best]) {
+				best = i
+			}
+		}
+		load.Pools[best].Concurrency--
+		remainders[best] += shares
+	}
+	return load, nil
+}
+
+// Measure says how each load is warmed up and measured.
+type Measure struct {
+	// WarmupCohort: the warm-up lasts until the first cohort (as many requests as a pool holds) of
+	// each class has ended. Else it lasts WarmupTime.
+	WarmupCohort bool          `json:"warmup_cohort"`
+	WarmupTime   time.Duration `json:"warmup_time"`
+	// The window ends when WindowMin has passed and each class has had its number of Requests both
+	// sent and finished inside, or at WindowMax.
+	WindowMin time.Duration  `json:"window_min"`
+	WindowMax time.Duration  `json:"window_max"`
+	Requests  map[string]int `json:"requests,omitempty"` // by class name
+}
