@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// enumValue is a flag whose value is one of a few words.
+type enumValue struct {
+	value   *string
+	allowed []string
+}
+
+func (e enumValue) String() string {
+	if e.value == nil {
+		return ""
+	}
+	return *e.value
+}
+
+func (e enumValue) Type() string { return strings.Join(e.allowed, "|") }
+
+func (e enumValue) Set(s string) error {
+	if slices.Contains(e.allowed, s) {
+		*e.value = s
+		return nil
+	}
+	message := "want one of " + strings.Join(e.allowed, ", ")
+	if near := nearest(s, e.allowed); near != "" {
+		message += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return errors.New(message)
+}
+
+// enumFlag gives cmd a flag whose value is one of allowed.
+func enumFlag(cmd *cobra.Command, value *string, name, def string, allowed []string, usage string) {
+	*value = def
+	cmd.Flags().Var(enumValue{value, allowed}, name, usage)
+	err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag was added one line above
+	}
+}
+
+// flagError says what is wrong with a flag and which known one is near.
+func flagError(cmd *cobra.Command, err error) error {
+	message := err.Error()
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if near := nearest(e.GetSpecifiedName(), known); near != "" {
+			message += fmt.Sprintf("; did you mean --%s?", near)
+		}
+	}
+	return usageErrorf("%s\nRun '%s --help' for its flags.", message, cmd.CommandPath())
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "unknown command %q", name)
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		fmt.Fprintf(&b, "; did you mean %q?", near[0])
+	}
+	b.WriteString("\nRun 'sweep --help' for the commands.")
+	return usageErrorf("%s", b.String())
+}
+
+// nearest returns the word of known that is at most two changes away from s, or begins with it; "" when none is.
+func nearest(s string, known []string) string {
+	best, distance := "", 3
+	for _, k := range known {
+		if d := editDistance(s, k); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" && len(s) > 2 {
+		for _, k := range known {
+			if strings.HasPrefix(k, s) {
+				return k
+			}
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and replacements between two words.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// version is the module's version as built, with the commit where it is known.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				v += "-" + s.Value[:12]
+			}
+		}
+	}
+	return v
+}
+
+func newVersionCmd(env *environ) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(env.Stdout, "sweep", version())
+			return err
+		},
+	}
+}
