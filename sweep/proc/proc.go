@@ -1,0 +1,127 @@
+// Package proc starts one server with all the processes that it makes, holds them together, says
+// which process is which, and ends them all. It knows nothing of inference and imports nothing of ours.
+//
+// A small process of our own stands between the caller and the server, the supervisor. It holds the
+// server's output (redacts it, caps it, writes the log), is the parent that orphans of the server
+// fall back to, and ends the whole tree when it is told to, or when the caller is gone. Before the
+// server's first instruction an owner file on disk says which processes are ours, so that a later
+// start can end what a crash left behind. It runs on Linux; elsewhere each call says so.
+//
+// The steps to use it:
+//
+//	server, err := proc.Start(ctx, []string{self, "supervise"}, spec) // "supervise" calls Supervise or Exec
+//	<-server.Done()                                                   // the launched process ended: server.Exit()
+//	report, err := server.Stop(ctx, 20*time.Second)                   // SIGTERM, grace, SIGKILL to the whole tree
+//	report, err := proc.Reclaim("owner.json", 5*time.Second)          // after a crash: end what is proved to be ours
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrCommand is wrapped by the error of [Start] when the server's command could not be executed: no
+// such file, not executable, no such directory.
+var ErrCommand = errors.New("the command cannot be executed")
+
+// ErrGone is wrapped by errors of calls that need a living process.
+var ErrGone = errors.New("the process is gone")
+
+// Identity names one process for as long as the machine is up. A pid alone is used again by the
+// kernel, so the time of its start goes with it.
+type Identity struct {
+	BootID     string `json:"boot_id"`     // of the machine's present start
+	PID        int    `json:"pid"`         //
+	StartTicks uint64 `json:"start_ticks"` // clock ticks from boot to the start of the process
+}
+
+// Process is one process as the kernel shows it.
+type Process struct {
+	Identity
+	PPID    int           `json:"ppid"`          // parent
+	Session int           `json:"session"`       // pid of the process that opened its session
+	Comm    string        `json:"comm"`          // name, cut to 15 bytes by the kernel
+	State   string        `json:"state"`         // R running, S sleeping, D in the kernel and deaf to signals, Z dead but not waited for, T stopped
+	CPU     time.Duration `json:"cpu_ns"`        // user and system time so far
+	RSS     int64         `json:"rss,omitempty"` // bytes of resident memory, shared pages included
+}
+
+// Spec is all that a supervisor needs to start one server. It travels on the supervisor's stdin, so
+// its secrets are in no argv and no file.
+type Spec struct {
+	Argv []string `json:"argv"`          // of the server; no shell sees it
+	Env  []string `json:"env"`           // the server's whole environment, KEY=VALUE
+	Dir  string   `json:"dir,omitempty"` // the server's working directory; "" is the caller's
+
+	Log     string   `json:"log"`                // file for stdout and stderr; it must not exist
+	LogHead int64    `json:"log_head,omitempty"` // bytes kept from the start; 0 is 64 MiB
+	LogTail int64    `json:"log_tail,omitempty"` // bytes kept from the end; 0 is 16 MiB
+	Secrets []string `json:"secrets,omitempty"`  // values that may not reach the log; those shorter than [MinSecret] are left alone
+
+	Owner     string         `json:"owner"`                // the owner file to write
+	OwnerInfo map[string]any `json:"owner_info,omitempty"` // what the caller wants to find in it again
+}
+
+// Exit is how the launched process ended.
+type Exit struct {
+	Code   int    `json:"code"`             // exit code, or -1 when a signal ended it
+	Signal int    `json:"signal,omitempty"` // number of that signal
+	By     string `json:"by,omitempty"`     // who ended it: "sweep", "server" (it ended itself), "outside", or "" when not known: SIGKILL that we did not send may be the kernel, a person or the server itself
+	Lost   bool   `json:"lost,omitempty"`   // the supervisor was killed; how the server ended was not seen
+}
+
+// Ways in which a server ended, for [StopReport].
+const (
+	HowAlready = "already" // it had ended before Stop was called
+	HowTerm    = "term"    // SIGTERM to the launched process was enough
+	HowKill    = "kill"    // the tree was killed
+)
+
+// StopReport is what a stop did. No process is left unless Stuck names it.
+type StopReport struct {
+	How     string    `json:"how"`
+	Seconds float64   `json:"seconds"`          // from the call until nothing was left, or until it was given up
+	Killed  []Process `json:"killed,omitempty"` // those that were alive when the tree was killed
+	Stuck   []Process `json:"stuck,omitempty"`  // those that outlived SIGKILL and were not waited for longer
+}
+
+// Owner is the owner file: which processes are ours, written before the server's exec and renewed
+// while it runs.
+type Owner struct {
+	Schema      int            `json:"schema"`
+	BootID      string         `json:"boot_id"`
+	Supervisor  Identity       `json:"supervisor"`
+	Server      Identity       `json:"server"`
+	Containment string         `json:"containment"`       // how the tree is held: "subreaper"
+	Members     []Identity     `json:"members,omitempty"` // the tree as last seen, at most about a second old
+	Info        map[string]any `json:"info,omitempty"`
+}
+
+// ReclaimReport is what a reclaim found and did.
+type ReclaimReport struct {
+	Found   []Process `json:"found,omitempty"`  // ours and alive when it began
+	Killed  []Process `json:"killed,omitempty"` // those that needed SIGKILL
+	Stuck   []Process `json:"stuck,omitempty"`  // those that outlived it
+	Seconds float64   `json:"seconds"`
+}
+
+// Sample is the work that a tree of processes has done so far, for telling a slow start from a hang.
+// Every number only grows while the same [Server] is asked. CPU time is not among them: processes
+// that wait for each other in a hung collective spin.
+type Sample struct {
+	BytesRead     int64         `json:"bytes_read"`     // by read calls or from disk, whichever is more, of all processes living and dead
+	MemoryPeak    int64         `json:"memory_peak"`    // highest sum of resident bytes seen, shared pages counted in each process
+	CompilerTicks uint64        `json:"compiler_ticks"` // CPU ticks of compilers and linkers in the tree, living and dead
+	LogBytes      int64         `json:"log_bytes"`      // written to the log; the caller knows which lines its own probes caused
+	Processes     int           `json:"processes"`      // alive now
+	CPU           time.Duration `json:"cpu_ns"`         // of those alive now, to show only
+}
+
+// Line is a line of a log that is being followed. A progress bar that redraws itself with carriage
+// returns gives one Line for each drawing, all with the same Number.
+type Line struct {
+	Offset int64  // bytes from the start of the file to the start of this text
+	Number int    // from 1, as an editor counts, relative to where the tail began
+	Text   string // without its end; cut to 64 KiB
+	Bar    bool   // ended by a carriage return
+}
