@@ -57,6 +57,7 @@ type Spec struct {
 type Counters struct {
 	Sent           atomic.Int64
 	Tokens         atomic.Int64 // completion tokens received
+	FirstTokens    atomic.Int64 // requests whose first token has arrived: a server that counts decoded tokens leaves those out, as they come out of the prefill
 	Finished       atomic.Int64 // requests that ended well
 	FinishedTokens atomic.Int64 // completion tokens of those
 	PromptTokens   atomic.Int64 // prompt tokens of those
