@@ -67,3 +67,8 @@ type LoadResult struct {
 	StartedAt     time.Time      `json:"started_at"`
 	EndedAt       time.Time      `json:"ended_at"`
 }
+
+// ReadyFile is the name of a file in an attempt's folder: a [LaunchResult] with all that is known once the
+// server is proved ready (argv, engine version, devices, facts, notes, phases), without an outcome and loads.
+// With it a committed load has its record at once, and keeps its facts when nobody is left to write launch.json.
+const ReadyFile = "ready.json"

@@ -1,0 +1,420 @@
+package sweep
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The files of a night.
+const (
+	gridFile     = "grid.yaml"
+	manifestFile = "manifest.json"
+	journalFile  = "journal.jsonl"
+	cellsFile    = "cells.jsonl"
+	lockFile     = "lock"
+)
+
+// Night is one run of a grid, in one folder. The process that holds its lock is the only one that writes it.
+type Night struct {
+	Dir      string
+	Manifest Manifest
+	Plan     *Plan
+	// Recovered names files that hold what a crash had left half written.
+	Recovered []string
+
+	lock    *os.File
+	journal *Journal
+
+	mu      sync.Mutex // guards what follows, and the order of journal and cells
+	cells   *lineFile
+	records []Record
+	have    map[cellID]int // index in records
+	planned map[cellID]PlannedCell
+}
+
+// NightOptions say what a new night is to do.
+type NightOptions struct {
+	Root    string // folder of all nights: "results"
+	Plan    *Plan
+	Engine  *Engine
+	Version string // of sweep
+	// Override: the plan's repeats were asked for on the command line, so that a resume asks for as many.
+	Override bool
+	Imply    bool      // a load that dies on memory implies the higher levels of its workload
+	Now      time.Time // start of the night
+}
+
+// CreateNight makes the folder of a new night: ROOT/NAME-20261129T180000Z. When it fails, nothing is left of it.
+func CreateNight(o NightOptions) (n *Night, err error) {
+	if err := os.MkdirAll(o.Root, 0o755); err != nil {
+		return nil, fmt.Errorf("results directory: %w", err)
+	}
+	dir, err := makeNightDir(o.Root, o.Plan.Grid.Name+"-"+o.Now.UTC().Format("20060102T150405Z"))
+	if err != nil {
+		return nil, fmt.Errorf("results directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close(), os.RemoveAll(dir))
+			n = nil
+		}
+	}()
+	n = &Night{Dir: dir, Plan: o.Plan, Manifest: newManifest(o.Plan, o.Engine)}
+	n.Manifest.Night, n.Manifest.Version, n.Manifest.Created = filepath.Base(dir), o.Version, o.Now
+	n.Manifest.Override, n.Manifest.Imply = o.Override, o.Imply
+	if n.Manifest.Grid, err = filepath.Abs(o.Plan.Grid.Path); err != nil {
+		return n, err
+	}
+	if err := n.takeLock(); err != nil {
+		return n, err
+	}
+	if err := writeFileAtomic(filepath.Join(dir, gridFile), o.Plan.Grid.Source); err != nil {
+		return n, err
+	}
+	if err := n.Manifest.write(dir); err != nil {
+		return n, err
+	}
+	if err := n.openFiles(); err != nil {
+		return n, err
+	}
+	return n, syncDir(o.Root)
+}
+
+// makeNightDir makes a folder of that name, with a number behind it when the name is taken.
+func makeNightDir(root, name string) (string, error) {
+	for i := 1; ; i++ {
+		dir := filepath.Join(root, name)
+		if i > 1 {
+			dir = fmt.Sprintf("%s-%d", dir, i)
+		}
+		err := os.Mkdir(dir, 0o755)
+		if err == nil || !errors.Is(err, os.ErrExist) || i == 100 {
+			return dir, err
+		}
+	}
+}
+
+// OpenNight takes an existing night to go on with it. Its Plan is for the caller to set, from the grid at [Night.GridPath].
+func OpenNight(dir string) (n *Night, err error) {
+	n = &Night{Dir: filepath.Clean(dir)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+			n = nil
+		}
+	}()
+	if n.Manifest, err = ReadManifest(dir); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%s is no night: it has no %s", dir, manifestFile)
+		}
+		return n, err
+	}
+	if err := n.takeLock(); err != nil {
+		return n, err
+	}
+	return n, n.openFiles()
+}
+
+// Owner is who holds a night's lock.
+type Owner struct {
+	PID   int       `json:"pid"`
+	Host  string    `json:"host"`
+	Start time.Time `json:"start"` // when it took the lock
+}
+
+// ErrNightBusy says that another process has the night's lock.
+var ErrNightBusy = errors.New("the night is in use")
+
+func (n *Night) takeLock() error {
+	f, err := os.OpenFile(filepath.Join(n.Dir, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	n.lock = f
+	ok, err := tryLock(f)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	if !ok {
+		var o Owner
+		data, _ := io.ReadAll(f)
+		if json.Unmarshal(data, &o) != nil {
+			return fmt.Errorf("%s: %w by another process", n.Dir, ErrNightBusy)
+		}
+		return fmt.Errorf("%s: %w by process %d on %s since %s", n.Dir, ErrNightBusy, o.PID, o.Host, o.Start.Format(time.DateTime))
+	}
+	host, _ := os.Hostname()
+	data, err := json.Marshal(Owner{PID: os.Getpid(), Host: host, Start: time.Now().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(append(data, '\n'), 0)
+	return err
+}
+
+func (n *Night) openFiles() (err error) {
+	var aside string
+	if n.journal, _, aside, err = OpenJournal(filepath.Join(n.Dir, journalFile)); err != nil {
+		return err
+	}
+	n.noteAside(aside)
+	cells, data, err := openLineFile(filepath.Join(n.Dir, cellsFile))
+	if err != nil {
+		return err
+	}
+	n.cells = cells
+	records, good, err := readRecords(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(n.Dir, cellsFile), err)
+	}
+	if aside, err = cells.cut(good, data[good:]); err != nil {
+		return err
+	}
+	n.noteAside(aside)
+	n.setRecords(records)
+	n.setPlanned()
+	return nil
+}
+
+func (n *Night) noteAside(name string) {
+	if name != "" {
+		n.Recovered = append(n.Recovered, name)
+	}
+}
+
+func (n *Night) setRecords(records []Record) {
+	n.records, n.have = records, map[cellID]int{}
+	for i, r := range records {
+		n.have[cellID{r.Cell, r.Repeat}] = i
+	}
+}
+
+func (n *Night) setPlanned() {
+	n.planned = map[cellID]PlannedCell{}
+	for _, c := range n.Manifest.Cells {
+		n.planned[c.id()] = c
+	}
+}
+
+// ReadRecords reads the records of the night in dir. It needs no lock: a line that is being written is left out.
+func ReadRecords(dir string) ([]Record, error) {
+	path := filepath.Join(dir, cellsFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	records, _, err := readRecords(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return records, nil
+}
+
+// readRecords reads lines of records and how many bytes the good ones take. Only the last line may be
+// torn; what comes twice for one cell and repeat is damage.
+func readRecords(data []byte) (records []Record, good int, err error) {
+	seen := map[cellID]bool{}
+	for line := range bytes.Lines(data) {
+		var r Record
+		err := json.Unmarshal(line, &r)
+		whole := line[len(line)-1] == '\n'
+		if !whole {
+			return records, good, nil
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("line %d is damaged: %w", len(records)+1, err)
+		}
+		id := cellID{r.Cell, r.Repeat}
+		if seen[id] {
+			return nil, 0, fmt.Errorf("line %d: cell %s, repeat %d, stands here a second time", len(records)+1, r.Cell, r.Repeat)
+		}
+		seen[id] = true
+		records = append(records, r)
+		good += len(line)
+	}
+	return records, good, nil
+}
+
+// GridPath is the night's own copy of its grid.
+func (n *Night) GridPath() string { return filepath.Join(n.Dir, gridFile) }
+
+// Records returns the records so far, in the order in which they came.
+func (n *Night) Records() []Record {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]Record(nil), n.records...)
+}
+
+// Missing lists the planned cells without a record, in the order of the plan.
+func (n *Night) Missing() []PlannedCell {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var missing []PlannedCell
+	for _, c := range n.Manifest.Cells {
+		if _, ok := n.have[c.id()]; !ok {
+			missing = append(missing, c)
+		}
+	}
+	return missing
+}
+
+// record writes the record of a planned cell; it reports false when the cell has one already or is not planned.
+func (n *Night) record(r Record) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id := cellID{r.Cell, r.Repeat}
+	if _, ok := n.have[id]; ok {
+		return false, nil
+	}
+	if _, ok := n.planned[id]; !ok {
+		return false, nil
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return false, fmt.Errorf("record of %s: %w", r.Cell, err)
+	}
+	entry := JournalEntry{Kind: JournalRecord, Host: r.Host, Cell: r.Cell, Repeat: r.Repeat, Attempt: r.Attempt, Outcome: r.Outcome}
+	if err := n.journal.Append(entry); err != nil {
+		return false, err
+	}
+	if err := n.cells.appendLine(append(line, '\n')); err != nil {
+		return false, fmt.Errorf("record of %s: %w", r.Cell, err)
+	}
+	n.have[id] = len(n.records)
+	n.records = append(n.records, r)
+	return true, nil
+}
+
+// Note writes an entry to the night's journal.
+func (n *Night) Note(e JournalEntry) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.journal.Append(e)
+}
+
+// retire takes the records that why names a reason for out of cells.jsonl, so that their cells run
+// again. The journal keeps what they were; the attempts' folders stay.
+func (n *Night) retire(why func(Record) string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var keep []Record
+	var file bytes.Buffer
+	for _, r := range n.records {
+		if reason := why(r); reason != "" {
+			err := n.journal.Append(JournalEntry{
+				Kind: JournalRetire, Host: r.Host, Cell: r.Cell, Repeat: r.Repeat, Attempt: r.Attempt, Outcome: r.Outcome, Text: reason,
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		keep = append(keep, r)
+		file.Write(append(line, '\n'))
+	}
+	if len(keep) == len(n.records) {
+		return nil
+	}
+	path := filepath.Join(n.Dir, cellsFile)
+	if err := writeFileAtomic(path, file.Bytes()); err != nil {
+		return err
+	}
+	cells, _, err := openLineFile(path)
+	if err != nil {
+		return err
+	}
+	err = n.cells.Close()
+	n.cells = cells
+	n.setRecords(keep)
+	return err
+}
+
+// Replace gives the night another grid: records of cells that are gone or changed are retired.
+func (n *Night) Replace(plan *Plan, engine *Engine) error {
+	next := newManifest(plan, engine)
+	old := n.Manifest
+	next.Night, next.Version, next.Created = old.Night, old.Version, old.Created
+	next.Override, next.Imply = old.Override, old.Imply
+	var err error
+	if next.Grid, err = filepath.Abs(plan.Grid.Path); err != nil {
+		return err
+	}
+	changes := old.Changes(next)
+	if err := n.Note(JournalEntry{Kind: JournalGrid, Text: fmt.Sprintf("%s: %d cells new, changed or gone", next.Grid, len(changes))}); err != nil {
+		return err
+	}
+	gone := map[cellID]string{}
+	for _, c := range changes {
+		gone[cellID{c.Cell, c.Repeat}] = c.Kind + " in the new grid"
+	}
+	if err := n.retire(func(r Record) string { return gone[cellID{r.Cell, r.Repeat}] }); err != nil {
+		return err
+	}
+	if err := writeFileAtomic(n.GridPath(), plan.Grid.Source); err != nil {
+		return err
+	}
+	if err := next.write(n.Dir); err != nil {
+		return err
+	}
+	n.Manifest, n.Plan = next, plan
+	n.setPlanned()
+	return nil
+}
+
+// Compare lists how a plan's cells differ from those that the night was started with.
+func (n *Night) Compare(plan *Plan, engine *Engine) []Change {
+	return n.Manifest.Changes(newManifest(plan, engine))
+}
+
+// Close gives the night's files and lock back.
+func (n *Night) Close() error {
+	if n == nil {
+		return nil
+	}
+	var errs []error
+	if n.journal != nil {
+		errs = append(errs, n.journal.Close())
+	}
+	if n.cells != nil {
+		errs = append(errs, n.cells.Close())
+	}
+	if n.lock != nil {
+		errs = append(errs, n.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Nights lists the folders below root that hold a night, the newest first.
+func Nights(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	created := map[string]time.Time{}
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		if m, err := ReadManifest(dir); err == nil {
+			created[dir] = m.Created
+		}
+	}
+	return slices.SortedFunc(maps.Keys(created), func(a, b string) int {
+		return cmp.Or(created[b].Compare(created[a]), cmp.Compare(b, a))
+	}), nil
+}

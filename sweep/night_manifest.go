@@ -1,0 +1,219 @@
+package sweep
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Manifest is manifest.json: all that a night is to do, as it was decided at its start.
+type Manifest struct {
+	Schema    int           `json:"schema"`
+	Night     string        `json:"night"`   // the folder's name
+	Name      string        `json:"name"`    // of the grid
+	Version   string        `json:"version"` // of sweep
+	Created   time.Time     `json:"created_at"`
+	Grid      string        `json:"grid"` // the grid file that the user gave, as an absolute path
+	Repeats   int           `json:"repeats"`
+	Override  bool          `json:"repeats_override,omitempty"` // Repeats was asked for on the command line instead of the grid's
+	Imply     bool          `json:"imply"`                      // a load that dies on memory implies the higher levels of its workload
+	Engine    string        `json:"engine"`
+	Model     string        `json:"model"`
+	Hosts     []HostSpec    `json:"hosts"`
+	Baseline  string        `json:"baseline"` // Config.Key
+	Configs   []Config      `json:"configs"`  // in the order of the plan
+	Loads     []Load        `json:"loads"`
+	Workloads []Workload    `json:"workloads"`
+	Cells     []PlannedCell `json:"cells"` // in the order of the plan; Cell and Repeat together are unique
+}
+
+// PlannedCell is one cell in one repeat: what will be one record.
+type PlannedCell struct {
+	Cell       string `json:"cell"`
+	Repeat     int    `json:"repeat"`
+	ContentKey string `json:"content_key"` // hash of all that decides the measurement
+	Launch     string `json:"launch"`      // Launch.ID
+	Host       string `json:"host"`
+	Config     string `json:"config"` // Config.Key
+	Role       Role   `json:"role"`
+	Load       Load   `json:"load"`
+	Seed       uint64 `json:"seed"` // the same for a load in every config of a repeat; below 2^53, so that every reader of JSON keeps it
+}
+
+// cellID names one record.
+type cellID struct {
+	cell   string
+	repeat int
+}
+
+func (c PlannedCell) id() cellID { return cellID{c.Cell, c.Repeat} }
+
+// newManifest lists what a plan's night is to do. engine may be nil when its arguments are not known.
+func newManifest(plan *Plan, engine *Engine) Manifest {
+	g := plan.Grid
+	m := Manifest{
+		Schema: Schema, Name: g.Name, Engine: g.Engine, Model: g.Model,
+		Hosts: slices.Clone(g.Hosts), Configs: plan.Configs, Loads: g.Loads, Workloads: g.Workloads,
+	}
+	if len(m.Hosts) == 0 {
+		m.Hosts = []HostSpec{{Name: "local"}}
+	}
+	for _, c := range plan.Configs {
+		if c.Baseline {
+			m.Baseline = c.Key
+		}
+	}
+	hosts := shareOut(plan, m.Hosts)
+	for i, l := range plan.Launches {
+		m.Repeats = max(m.Repeats, l.Repeat)
+		for _, load := range l.Loads {
+			seed := loadSeed(load, l.Repeat)
+			m.Cells = append(m.Cells, PlannedCell{
+				Cell: l.CellKey(load), Repeat: l.Repeat, ContentKey: contentKey(g, engine, l.Config, hosts[i], load, seed),
+				Launch: l.ID(), Host: hosts[i].Name, Config: l.Config.Key, Role: l.Role, Load: load, Seed: seed,
+			})
+		}
+	}
+	return m
+}
+
+// shareOut gives each launch of a plan its host: the one with the fewest loads so far. A drift check
+// runs where its baseline ran, or it would compare two machines.
+func shareOut(plan *Plan, hosts []HostSpec) []HostSpec {
+	loads := make([]int, len(hosts))
+	baseline := map[int]int{} // repeat → host
+	out := make([]HostSpec, len(plan.Launches))
+	for i, l := range plan.Launches {
+		h, known := baseline[l.Repeat]
+		if l.Role != RoleDrift || !known {
+			h = slices.Index(loads, slices.Min(loads))
+		}
+		if l.Config.Baseline && !known {
+			baseline[l.Repeat] = h
+		}
+		loads[h] += len(l.Loads)
+		out[i] = hosts[h]
+	}
+	return out
+}
+
+// loadSeed depends on the load and the repeat alone, so that every config meets the same requests.
+func loadSeed(load Load, repeat int) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s repeat=%d", load, repeat))
+	return binary.BigEndian.Uint64(sum[:8]) >> 11
+}
+
+// contentKey is the hash of what decides a measurement. Ports, names of servers, hosts and folders are
+// not part of it; an environment variable given by reference counts with its reference, never its value.
+func contentKey(g *Grid, engine *Engine, c Config, host HostSpec, load Load, seed uint64) string {
+	what := struct {
+		Schema   int
+		Engine   string
+		Model    string
+		Command  []string
+		Argv     []string
+		Settings []Setting
+		Environ  []string
+		Env      Params
+		Workload Workload
+		Pools    []Pool
+		Measure  Measure
+		Seed     uint64
+		GPUs     []string
+		Simulate string
+	}{
+		Schema: Schema, Engine: g.Engine, Model: g.Model, Command: g.Command, Settings: c.Settings,
+		Env: slices.Clone(g.Env), Workload: g.workload(load.Workload), Pools: load.Pools, Measure: g.Measure, Seed: seed,
+		GPUs: host.GPUs, Simulate: host.Simulate,
+	}
+	slices.SortFunc(what.Env, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })
+	if engine != nil {
+		if len(what.Command) == 0 {
+			what.Command = engine.Command
+		}
+		what.Environ = engine.Environ
+		what.Argv = engine.Argv(ServerSpec{Model: g.Model, Settings: c.Settings})
+	}
+	data, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // plain strings and numbers
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func (g *Grid) workload(name string) Workload {
+	for _, w := range g.Workloads {
+		if w.Name == name {
+			return w
+		}
+	}
+	return Workload{Name: name}
+}
+
+// ReadManifest reads the manifest of the night in dir.
+func ReadManifest(dir string) (Manifest, error) {
+	var m Manifest
+	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", filepath.Join(dir, manifestFile), err)
+	}
+	if m.Schema != Schema {
+		return m, fmt.Errorf("%s has schema %d; this version of sweep reads %d", filepath.Join(dir, manifestFile), m.Schema, Schema)
+	}
+	return m, nil
+}
+
+func (m Manifest) write(dir string) error {
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFileAtomic(filepath.Join(dir, manifestFile), append(data, '\n'))
+}
+
+// Change says how one cell of a night differs between two grids.
+type Change struct {
+	Kind   string // "new", "gone" or "changed"
+	Cell   string
+	Repeat int
+}
+
+// String is the change as a person reads it.
+func (c Change) String() string { return fmt.Sprintf("%s: %s, repeat %d", c.Kind, c.Cell, c.Repeat) }
+
+// Changes lists how the cells of next differ from those of m: new and changed ones in the order of
+// next, then those that are gone.
+func (m Manifest) Changes(next Manifest) []Change {
+	was := map[cellID]string{}
+	for _, c := range m.Cells {
+		was[c.id()] = c.ContentKey
+	}
+	var changes []Change
+	for _, c := range next.Cells {
+		key, ok := was[c.id()]
+		switch {
+		case !ok:
+			changes = append(changes, Change{"new", c.Cell, c.Repeat})
+		case key != c.ContentKey:
+			changes = append(changes, Change{"changed", c.Cell, c.Repeat})
+		}
+		delete(was, c.id())
+	}
+	for _, c := range m.Cells {
+		if _, gone := was[c.id()]; gone {
+			changes = append(changes, Change{"gone", c.Cell, c.Repeat})
+		}
+	}
+	return changes
+}
