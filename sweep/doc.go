@@ -17,7 +17,7 @@
 //
 // The steps to use it:
 //
-//	grid, problems := sweep.ReadGrid(path)   // every problem at once, with its place
+//	grid, problems, err := sweep.ReadGrid(path) // every problem at once, with its place
 //	plan, err := grid.Plan()                 // configs, loads, launches in order
 //	err = runner.Run(ctx, plan)              // hosts run the launches; records appear in the night
 //

@@ -1,19 +1,22 @@
 package sweep
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Grid is a parsed and valid grid file.
 type Grid struct {
 	Path   string // as the user gave it
 	Source []byte // the file's bytes, kept with the night
 
-	Name    string
-	Engine  string
-	Model   string   // path or hub id; "~" is expanded
-	Command []string // argv prefix that starts the server; empty: the engine's default. A first word "sweep" means this very binary
-	Workdir string
-	Env     Params // values may hold references ${env:NAME}, resolved only next to the server
-	Hosts   []HostSpec
+	Name    string     // begins the names of its nights; the file's own name when the grid has none
+	Engine  string     // as in package engine
+	Model   string     // path or hub id; "~" is expanded
+	Command []string   // argv prefix that starts the server; empty: the engine's default. A first word "sweep" means this very binary
+	Workdir string     // of the server; empty: the agent's own
+	Env     Params     // values may hold references ${env:NAME}, resolved only next to the server
+	Hosts   []HostSpec // at least one; this machine when the grid has none
 
 	Server       []Setting // flags of every launch
 	Axes         []Axis    // server axes, in order
@@ -23,11 +26,11 @@ type Grid struct {
 	Unacceptable []Unacceptable
 
 	Workloads []Workload
-	Loads     []Load // in the order of the grid: workloads as listed, levels ascending
+	Loads     []Load // workloads in the order in which loads name them, levels ascending
 	Measure   Measure
-	Limits    Limits
-	Repeats   int
-	Drift     bool // run the baseline once more at the end of each repeat; true unless the grid says "drift: off"
+	Limits    Limits // each as the grid has it, or its default
+	Repeats   int    // how often every config is launched and measured; 1 unless the grid says more
+	Drift     bool   // run the baseline once more at the end of each repeat; true unless the grid says "drift: off"
 }
 
 // HostSpec names one place where launches run. Hosts other than this machine come with a later version.
@@ -68,6 +71,16 @@ type Limits struct {
 	Stall     time.Duration `json:"stall"`      // without progress of any kind before ready; an engine may ask for more in a phase: 10m
 	LoadStall time.Duration `json:"load_stall"` // without a byte on any stream while requests are open: 60s
 	Stop      time.Duration `json:"stop"`       // from SIGTERM to SIGKILL: 20s
+}
+
+// WithDefaults replaces each limit that is zero by its default.
+func (l Limits) WithDefaults() Limits {
+	return Limits{
+		Start:     cmp.Or(l.Start, 45*time.Minute),
+		Stall:     cmp.Or(l.Stall, 10*time.Minute),
+		LoadStall: cmp.Or(l.LoadStall, time.Minute),
+		Stop:      cmp.Or(l.Stop, 20*time.Second),
+	}
 }
 
 // Config is one value for each server axis: one server command line.

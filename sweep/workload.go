@@ -81,19 +81,31 @@ func (l Load) String() string {
 	return b.String()
 }
 
-// Split divides a total among the classes by their shares: largest remainder, each at least 1. It
-// fails when the total is smaller than the number of classes.
+// maxShare bounds a class's share and a total that is split, so that their product fits.
+const maxShare = 1 << 20
+
+// Split divides a total among the classes by their shares: largest remainder, each at least 1, the
+// first of equals before the others. It fails when the total is smaller than the number of classes,
+// or a share is not above zero.
 func (w Workload) Split(total int) (Load, error) {
 	load := Load{Workload: w.Name}
-	if total < len(w.Classes) {
-		return load, fmt.Errorf("concurrency %d is less than the %d classes of workload %q: each needs at least one", total, len(w.Classes), w.Name)
-	}
 	shares := 0
 	for _, c := range w.Classes {
+		if c.Share < 1 || c.Share > maxShare {
+			return load, fmt.Errorf("class %q of workload %q has a share of %d: want 1 to %d", c.Name, w.Name, c.Share, maxShare)
+		}
 		shares += c.Share
 	}
+	switch {
+	case len(w.Classes) == 0:
+		return load, fmt.Errorf("workload %q has no classes to split %d among", w.Name, total)
+	case total < len(w.Classes):
+		return load, fmt.Errorf("concurrency %d is less than the %d classes of workload %q: each needs at least one", total, len(w.Classes), w.Name)
+	case total > maxShare:
+		return load, fmt.Errorf("concurrency %d is more than %d", total, maxShare)
+	}
 	left := total
-	remainders := make([]int, len(w.Classes)) // in units of 1/shares
+	remainders := make([]int, len(w.Classes)) // what is still due to each class, in units of 1/shares
 	for i, c := range w.Classes {
 		n := max(1, total*c.Share/shares)
 		remainders[i] = total*c.Share - n*shares
@@ -110,10 +122,10 @@ func (w Workload) Split(total int) (Load, error) {
 		load.Pools[best].Concurrency++
 		remainders[best] -= shares
 	}
-	for ; left < 0; left++ { // the minimum of 1 took too many: from the most overfull that can give
+	for ; left < 0; left++ { // the minimum of 1 took too many: from the most overfull that can give, the last of equals
 		best := -1
 		for i, r := range remainders {
-			if load.Pools[i].Concurrency > 1 && (best < 0 || r < remainders[best]) {
+			if load.Pools[i].Concurrency > 1 && (best < 0 || r <= remainders[best]) {
 				best = i
 			}
 		}
@@ -123,7 +135,22 @@ func (w Workload) Split(total int) (Load, error) {
 	return load, nil
 }
 
-// Measure says how each load is warmed up and measured.
+// TokenTime is how long one output token is taken to last before anything is measured: between the
+// 10 ms of an idle server and the 100 ms of a crowded one.
+const TokenTime = 50 * time.Millisecond
+
+// Life is how long a request of the class is expected to be in flight: its mean output at perToken
+// for each token. Waiting and prefill are left out, so a real life is longer.
+func (c Class) Life(perToken time.Duration) time.Duration {
+	return time.Duration(c.Output.Mean() * float64(perToken))
+}
+
+// DefaultWindow is the shortest length of a window when a grid has none.
+const DefaultWindow = time.Minute
+
+// Measure says how each load is warmed up and measured. Without "measure" in a grid the warm-up is the
+// first cohort, WindowMin is [DefaultWindow], WindowMax the longer of 10 minutes and five times WindowMin,
+// and no class needs a number of requests, so that the window lasts exactly WindowMin.
 type Measure struct {
 	// WarmupCohort: the warm-up lasts until the first cohort (as many requests as a pool holds) of
 	// each class has ended. Else it lasts WarmupTime.

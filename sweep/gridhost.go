@@ -1,0 +1,251 @@
+package sweep
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// path reads text in which a leading "~" stands for the user's home.
+func (r *reading) path(n *yaml.Node, what string) (string, bool) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return "", false
+	}
+	if s == "" {
+		r.problem(n, "write a value, or leave the key out", "%s is empty", what)
+		return "", false
+	}
+	if s[0] != '~' {
+		return s, true
+	}
+	rest, home := strings.CutPrefix(s, "~/")
+	switch {
+	case s != "~" && !home:
+		r.problem(n, "write the folder in full", "%s is %q, and only ~ and ~/… are known", what, s)
+	case r.Home == "":
+		r.problem(n, "write the folder in full", "%s is %q, but this user has no home", what, s)
+	default:
+		return filepath.Join(r.Home, rest), true
+	}
+	return "", false
+}
+
+// readCommand reads the argv prefix: a list of words, or one word. No shell ever reads it.
+func (r *reading) readCommand(n *yaml.Node) {
+	const example = "[/opt/venv/bin/python, -m, sglang.launch_server]"
+	words := []*yaml.Node{n}
+	if n.Kind != yaml.ScalarNode {
+		words = r.items(n, "command", example)
+		if n.Kind == yaml.SequenceNode && len(words) == 0 {
+			r.problem(n, "write the words, or leave the key out", "command is empty")
+		}
+	}
+	for _, word := range words {
+		s, ok := r.path(word, "a word of the command")
+		if ok && n.Kind == yaml.ScalarNode && strings.ContainsAny(s, " \t") {
+			list := "[" + strings.Join(strings.Fields(s), ", ") + "]"
+			r.problem(n, "write a list of words: "+clip(list), "command is a line of text, and no shell takes it apart")
+			continue
+		}
+		if ok {
+			r.grid.Command = append(r.grid.Command, s)
+		}
+	}
+}
+
+func (r *reading) readWorkdir(n *yaml.Node) {
+	s, ok := r.path(n, "workdir")
+	if ok && !strings.HasPrefix(s, "/") && !filepath.IsAbs(s) {
+		r.problem(n, "begin it with / or ~/", "workdir %q is no absolute folder", s)
+		return
+	}
+	r.grid.Workdir = s
+}
+
+var (
+	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	reference = regexp.MustCompile(`\$\{env:[A-Za-z_][A-Za-z0-9_]*\}`)
+	secretEnd = regexp.MustCompile(`(?i)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$`)
+)
+
+// secretName reports a name whose value is likely a secret: a part of it ends in such a word.
+// TOKENIZERS_PARALLELISM is none.
+func secretName(name string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' }), secretEnd.MatchString)
+}
+
+// readEnv reads the server's environment. Secrets come in by reference only, so that a grid can be
+// shared and kept with its night.
+func (r *reading) readEnv(n *yaml.Node) {
+	for _, f := range r.fields(n, "env", "{NAME: value}") {
+		s, ok := r.text(f.value, f.name)
+		switch {
+		case !envName.MatchString(f.name):
+			r.problem(f.key, "use letters, digits and _", "%q is no name of an environment variable", f.name)
+		case !ok:
+		case strings.Contains(reference.ReplaceAllString(s, ""), "${"):
+			r.problem(f.value, "write ${env:NAME}", "%s holds a reference that is none", f.name)
+		case secretName(f.name) && s != "" && !reference.MatchString(s):
+			r.problem(f.value, fmt.Sprintf(`write "${env:%s}"`, f.name), "%s looks like a secret in plain text", f.name)
+		default:
+			r.grid.Env = append(r.grid.Env, Param{f.name, s})
+		}
+	}
+}
+
+// readHosts reads where launches run. All is checked for form; what only remote machines need is
+// then refused.
+func (r *reading) readHosts(n *yaml.Node) {
+	var here []HostSpec // entries on this machine so far
+	for i, item := range r.items(n, "hosts", "[{gpus: all}]") {
+		fields := r.section(item, "a host", "{gpus: [0, 1]}", "ssh", "gpus", "strangers", "recover", "simulate")
+		host := HostSpec{Name: "local"}
+		if i > 0 {
+			host.Name = fmt.Sprintf("local-%d", i+1)
+		}
+		r.readRemote(fields)
+		if f, ok := fields["simulate"]; ok {
+			host.Simulate = r.readSimulate(f.value)
+		}
+		before := len(r.problems)
+		var gpus []*yaml.Node
+		if f, ok := fields["gpus"]; ok {
+			host.GPUs, gpus = r.readGPUs(f.value)
+		}
+		r.grid.Hosts = append(r.grid.Hosts, host)
+		if _, ssh := fields["ssh"]; !ssh && len(r.problems) == before {
+			r.checkGPUs(item, gpus, host, here)
+			here = append(here, host)
+		}
+	}
+}
+
+// checkGPUs notes devices that two entries for one machine hold: their launches would run at the same time.
+func (r *reading) checkGPUs(item *yaml.Node, gpus []*yaml.Node, host HostSpec, others []HostSpec) {
+	const remedy = "give each entry its own gpus"
+	for _, other := range others {
+		switch {
+		case other.Simulate != host.Simulate:
+		case other.GPUs == nil || host.GPUs == nil:
+			r.problem(item, remedy, "%s and %s are the same machine, and one of them takes all of its GPUs", other.Name, host.Name)
+			return
+		default:
+			for i, gpu := range host.GPUs {
+				if slices.Contains(other.GPUs, gpu) {
+					r.problem(gpus[i], remedy, "%s takes GPU %s, which %s has", host.Name, gpu, other.Name)
+				}
+			}
+		}
+	}
+}
+
+func (r *reading) defaultHosts() {
+	if len(r.grid.Hosts) == 0 {
+		r.grid.Hosts = []HostSpec{{Name: "local"}}
+	}
+}
+
+func (r *reading) readSimulate(n *yaml.Node) string {
+	s, ok := r.text(n, "simulate")
+	if !ok || !r.folderName(n, s, "profile", "name a profile of the simulator") {
+		return ""
+	}
+	if r.Profiles != nil && !slices.Contains(r.Profiles, s) {
+		r.problem(n, didYouMean(s, r.Profiles), "unknown profile %q", s)
+	}
+	return s
+}
+
+var (
+	gpuIndex = regexp.MustCompile(`^[0-9]{1,3}$`)
+	gpuUUID  = regexp.MustCompile(`^(GPU|MIG)-[0-9A-Fa-f-]{8,60}$`)
+	sshHost  = regexp.MustCompile(`^([A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]{1,5})?$`)
+	clock    = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
+)
+
+// readGPUs reads "all" as nil, or a list of indexes and UUIDs.
+func (r *reading) readGPUs(n *yaml.Node) (gpus []string, nodes []*yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Value == "all" {
+		return nil, nil
+	}
+	items := r.items(n, "gpus", "all, or a list as in [0, 1]")
+	if n.Kind == yaml.SequenceNode && len(items) == 0 {
+		r.problem(n, "write all, or a list as in [0, 1]", "gpus is empty")
+	}
+	for _, item := range items {
+		s, ok := r.text(item, "a GPU")
+		switch {
+		case !ok:
+		case r.zeroed(item, "a GPU"):
+		case !gpuUUID.MatchString(s) && !gpuIndex.MatchString(s):
+			r.problem(item, "write an index as in 4, or a UUID as nvidia-smi -L shows it", "%q names no GPU", s)
+		case slices.Contains(gpus, s):
+			r.problem(item, "keep one of the two", "GPU %s is given twice", s)
+		default:
+			gpus, nodes = append(gpus, s), append(nodes, item)
+		}
+	}
+	return gpus, nodes
+}
+
+// readRemote checks the form of what only remote machines need, and refuses it.
+func (r *reading) readRemote(fields map[string]field) {
+	if f, ok := fields["ssh"]; ok {
+		if s, ok := r.text(f.value, "ssh"); ok && !sshHost.MatchString(s) {
+			r.problem(f.value, "write a name as in ~/.ssh/config, or user@host:port", "ssh %q is no host", s)
+		} else if ok {
+			r.notYet(f, "an entry without ssh is this machine")
+		}
+	}
+	if f, ok := fields["strangers"]; ok {
+		known := []string{"fail", "wait", "skip"}
+		if s, ok := r.text(f.value, "strangers"); ok && !slices.Contains(known, s) {
+			r.problem(f.value, "write fail, wait or skip", "unknown policy %q for strangers", s)
+		} else if ok {
+			r.notYet(f, "leave it out: another's process on a GPU fails the launch")
+		}
+	}
+	if f, ok := fields["recover"]; ok {
+		before := len(r.problems)
+		words := []*yaml.Node{f.value}
+		if f.value.Kind != yaml.ScalarNode {
+			if words = r.items(f.value, "recover", "[./recover.sh]"); f.value.Kind == yaml.SequenceNode && len(words) == 0 {
+				r.problem(f.value, "write the words of a command", "recover is empty")
+			}
+		}
+		for _, word := range words {
+			r.path(word, "a word of recover")
+		}
+		if len(r.problems) == before {
+			r.notYet(f, "leave it out")
+		}
+	}
+}
+
+// notYet refuses a key that is well formed but belongs to a later version.
+func (r *reading) notYet(f field, remedy string) {
+	r.problem(f.key, remedy, "%q is not yet supported", f.name)
+}
+
+func (r *reading) readUntil(n *yaml.Node) {
+	if _, both := r.top["budget"]; both {
+		r.problem(r.top["budget"].key, "keep one of the two", `"until" and "budget" bound the same night`)
+	}
+	if s, ok := r.text(n, "until"); ok && !clock.MatchString(s) {
+		r.problem(n, `write a time of day as in "07:30"`, "until is a time of day, not %q", s)
+	} else if ok {
+		r.notYet(r.top["until"], "leave it out")
+	}
+}
+
+func (r *reading) readBudget(n *yaml.Node) {
+	if _, ok := r.duration(n, "budget", time.Minute); ok {
+		r.notYet(r.top["budget"], "leave it out")
+	}
+}
