@@ -12,10 +12,19 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"sync/atomic"
 	"time"
 )
+
+// ErrStalled ends a run in which no byte of an answer arrived for [Spec.Stall].
+var ErrStalled = errors.New("the server stopped answering")
+
+// ErrFailing ends a run in which nothing succeeds any more: each slot's last three requests failed or were
+// rejected, ten in all, and no token arrived meanwhile.
+var ErrFailing = errors.New("every request fails")
 
 // Spec is one run against one server.
 type Spec struct {
@@ -23,7 +32,12 @@ type Spec struct {
 	Route string // of the streaming completions: "/v1/completions"
 	Model string // name sent with each request
 	// Body holds fields that each request carries beside model, prompt, max_tokens and stream.
+	// For the OpenAI routes stream_options asks for continuous usage unless it is given here.
 	Body map[string]any
+	// Header is added to each request: an Authorization, for example.
+	Header map[string]string
+	// Dial opens a connection to the server. nil: TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	Classes []Class
 	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:
@@ -36,8 +50,9 @@ type Spec struct {
 
 	Warmup Warmup
 	Window Window
-	// Stall ends the run with [ErrStalled] when no byte arrives on any stream for so long while
-	// requests are open. Zero: 60 s.
+	// Stall ends the run with [ErrStalled] when no byte of an answer arrives on any stream for so long
+	// while requests are open. Keep-alive comments do not count: a dying server may go on sending them.
+	// Zero: 60 s.
 	Stall time.Duration
 	// RequestTimeout bounds one request. Zero: 1 h.
 	RequestTimeout time.Duration
@@ -61,7 +76,8 @@ type Counters struct {
 	Finished       atomic.Int64 // requests that ended well
 	FinishedTokens atomic.Int64 // completion tokens of those
 	PromptTokens   atomic.Int64 // prompt tokens of those
-	Failed         atomic.Int64
+	Failed         atomic.Int64 // requests that failed, without those rejected by rule
+	Rejected       atomic.Int64 // requests that the server refused by rule
 	LastByte       atomic.Int64 // Unix time in ns of the last byte on any stream
 }
 
@@ -149,5 +165,3 @@ type Answer struct {
 	TTFT, E2E      time.Duration
 	HTTPStatusCode int
 }
-
-var _ = context.Background

@@ -1,0 +1,199 @@
+package loadgen
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+)
+
+const (
+	readSize    = 32 << 10         // bytes of one read
+	dialTimeout = 10 * time.Second // to open a connection
+	lingerLimit = time.Second      // from the stream's end mark to the end of the response
+	idleLimit   = 2 * time.Second  // a connection idle for longer is not used again: SGLang closes after 5 s
+)
+
+// client sends the requests of one slot over one connection, which it keeps.
+type client struct {
+	dial    func(ctx context.Context) (net.Conn, error)
+	timeout time.Duration // of one request
+	since   func() time.Duration
+	onRead  func(r *reply, n int) // after each read of n bytes; nil: none
+
+	reply reply
+	buf   []byte
+
+	mu     sync.Mutex
+	conn   net.Conn // guarded by mu: stop may close it at any time
+	closed bool     // no more connections
+
+	used time.Duration // when the connection was last used
+}
+
+// dialer returns a function that connects to the server of a URL.
+func dialer(spec *Spec) (func(ctx context.Context) (net.Conn, error), error) {
+	u, err := url.Parse(spec.URL)
+	if err != nil {
+		return nil, fmt.Errorf("server's URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("server's URL %q is not http://HOST:PORT", spec.URL)
+	}
+	address := u.Host
+	if u.Port() == "" {
+		port := "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+		address = net.JoinHostPort(u.Hostname(), port)
+	}
+	open := spec.Dial
+	if open == nil {
+		open = (&net.Dialer{Timeout: dialTimeout}).DialContext // TCP_NODELAY is Go's default
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		conn, err := open(ctx, "tcp", address)
+		if err != nil || u.Scheme == "http" {
+			return conn, err
+		}
+		secure := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}})
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return secure, nil
+	}, nil
+}
+
+// stop closes the connection, also under a request, and refuses new ones.
+func (c *client) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.conn != nil {
+		c.conn.Close()
+	}
+}
+
+// drop closes the connection so that the next request opens another.
+func (c *client) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// connect returns a live connection and whether it had been used before.
+func (c *client) connect(ctx context.Context) (net.Conn, bool, error) {
+	c.mu.Lock()
+	conn, closed := c.conn, c.closed
+	c.mu.Unlock()
+	if closed {
+		return nil, false, net.ErrClosed
+	}
+	if conn != nil {
+		_ = conn.SetDeadline(time.Time{}) // of the last request; a dead connection shows at once below
+		if c.since()-c.used < idleLimit && alive(conn) {
+			return conn, true, nil
+		}
+		c.drop()
+	}
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		conn.Close()
+		return nil, false, net.ErrClosed
+	}
+	c.conn = conn
+	return conn, false, nil
+}
+
+// do sends one request and reads its answer into c.reply. It returns when the first byte was sent, and
+// why the answer ended early; sent is −1 when no connection came about.
+func (c *client) do(ctx context.Context, request []byte) (sent time.Duration, err error) {
+	for {
+		c.reply.reset()
+		conn, reused, err := c.connect(ctx)
+		if err != nil {
+			return -1, err
+		}
+		sent = c.since()
+		if err := conn.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+			c.drop()
+			return sent, err
+		}
+		n, werr := conn.Write(request)
+		err = c.read(conn) // after a failed write too: a server may refuse before it has read everything
+		c.used = c.since()
+		if werr == nil || err == nil || c.reply.resp.headDone() {
+			if werr != nil || err != nil || c.reply.resp.close {
+				c.drop()
+			}
+			return sent, err
+		}
+		c.drop()
+		// A kept connection that the server had closed meanwhile: it cannot have acted on a part of a request.
+		if !reused || n == len(request) || errors.Is(werr, net.ErrClosed) {
+			return sent, werr
+		}
+	}
+}
+
+// read reads one response to its end. An end of the connection after the stream's end mark, or where it
+// ends a body without a length, is no error.
+func (c *client) read(conn net.Conn) error {
+	if c.buf == nil {
+		c.buf = make([]byte, readSize)
+	}
+	lingering := false
+	for {
+		n, err := conn.Read(c.buf)
+		if n > 0 {
+			used, perr := c.reply.feed(c.buf[:n], c.since())
+			if c.onRead != nil {
+				c.onRead(&c.reply, n)
+			}
+			if perr != nil {
+				return perr
+			}
+			if c.reply.resp.state == stateEnd {
+				c.reply.resp.close = c.reply.resp.close || used < n
+				return nil
+			}
+		}
+		if err != nil {
+			return c.readEnd(err)
+		}
+		if c.reply.done && !lingering {
+			lingering = true
+			if err := conn.SetReadDeadline(time.Now().Add(lingerLimit)); err != nil {
+				return c.readEnd(err)
+			}
+		}
+	}
+}
+
+func (c *client) readEnd(err error) error {
+	r := &c.reply
+	r.resp.close = true
+	switch {
+	case r.done:
+		return nil
+	case errors.Is(err, io.EOF) && r.resp.state == stateUntilEOF:
+		r.resp.state = stateEnd
+		return nil
+	}
+	return err
+}

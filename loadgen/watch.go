@@ -1,0 +1,117 @@
+package loadgen
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// watch observes the client itself: when bytes came, the longest silence in the window, and how late its own
+// timer woke, which is how late a stamp may be.
+type watch struct {
+	lastByte   atomic.Int64 // ns since the start of the run
+	lastMoved  atomic.Int64 // the same, without keep-alive comments
+	maxSilence atomic.Int64 // in the window, ns
+
+	late  []time.Duration // of the coordinator's timer, in the window
+	marks []mark
+}
+
+// mark is how many tokens had arrived at a moment.
+type mark struct {
+	at     time.Duration
+	tokens int64
+}
+
+// byteAt notes a read at now. moved: it brought more than a comment. opened is −1 before the window.
+func (w *watch) byteAt(now time.Duration, moved bool, opened time.Duration) {
+	if moved {
+		w.lastMoved.Store(int64(now))
+	}
+	before := time.Duration(w.lastByte.Swap(int64(now)))
+	if opened >= 0 {
+		w.silence(now - max(before, opened))
+	}
+}
+
+func (w *watch) silence(d time.Duration) {
+	for {
+		old := w.maxSilence.Load()
+		if int64(d) <= old || w.maxSilence.CompareAndSwap(old, int64(d)) {
+			return
+		}
+	}
+}
+
+// stable says whether the throughput of the last three stretches of a length agrees within 5 %.
+func (w *watch) stable(stretch time.Duration) bool {
+	if len(w.marks) == 0 {
+		return false
+	}
+	last := w.marks[len(w.marks)-1].at
+	if last-w.marks[0].at < 3*stretch {
+		return false
+	}
+	var rates [3]float64
+	for i := range rates {
+		until := last - time.Duration(2-i)*stretch
+		rates[i] = w.tokensAt(until) - w.tokensAt(until-stretch)
+	}
+	low, high := slices.Min(rates[:]), slices.Max(rates[:])
+	return low > 0 && high-low <= 0.05*high
+}
+
+// tokensAt interpolates the count of tokens between the marks around a moment.
+func (w *watch) tokensAt(at time.Duration) float64 {
+	i, _ := slices.BinarySearchFunc(w.marks, at, func(m mark, at time.Duration) int { return int(m.at - at) })
+	switch {
+	case len(w.marks) == 0:
+		return 0
+	case i == 0:
+		return float64(w.marks[0].tokens)
+	case i == len(w.marks):
+		return float64(w.marks[i-1].tokens)
+	}
+	a, b := w.marks[i-1], w.marks[i]
+	share := float64(at-a.at) / float64(b.at-a.at)
+	return float64(a.tokens) + share*float64(b.tokens-a.tokens)
+}
+
+// steady says whether the halves of the window agree within 5 %. nil: the window is too short to say, below
+// 10 s or below four times the life of a request.
+func (w *watch) steady(win window, life time.Duration) *bool {
+	if win.length() < max(minSteady, 4*life) || life == 0 {
+		return nil
+	}
+	middle := win.opened + win.length()/2
+	a := w.tokensAt(middle) - w.tokensAt(win.opened)
+	b := w.tokensAt(win.closed) - w.tokensAt(middle)
+	agree := max(a, b) > 0 && max(a, b)-min(a, b) <= 0.05*max(a, b)
+	return &agree
+}
+
+const minSteady = 10 * time.Second
+
+// verdicts of a run.
+const (
+	Valid       = "valid"        // nothing speaks against the numbers
+	Suspect     = "suspect"      // stamps may be late enough to show in the tails
+	ClientBound = "client_bound" // the client itself was the limit
+)
+
+// verdict compares how late the client's own timer woke with the time between tokens: a client that is
+// usually half such a gap late measures itself; one whose latest percent is a whole gap late has doubtful tails.
+func (w *watch) verdict(gapMS float64) (word string, p50, p99 float64) {
+	if len(w.late) == 0 {
+		return Valid, 0, 0
+	}
+	d := slices.Sorted(slices.Values(w.late))
+	p50, p99 = ms(d[rank(len(d), 0.5)]), ms(d[rank(len(d), 0.99)])
+	switch {
+	case p50 > max(5, gapMS/2):
+		return ClientBound, p50, p99
+	case p99 > max(10, gapMS):
+		return Suspect, p50, p99
+	}
+	return Valid, p50, p99
+}
