@@ -2,6 +2,10 @@ package sweep
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -79,6 +83,31 @@ type Inspection struct {
 	Version string
 	Facts   Values
 	Notes   []string
+	// Effective holds the server's resolved flags by their own names, where it tells them.
+	Effective map[string]string
+}
+
+// Differences says in a note each where a flag's effective value is not the one that was asked.
+func (i Inspection) Differences(settings []Setting) []string {
+	var notes []string
+	for n, s := range settings {
+		if slices.ContainsFunc(settings[n+1:], func(later Setting) bool { return later.Name == s.Name }) {
+			continue
+		}
+		got, ok := i.Effective[s.Name]
+		if asked := s.Value(); ok && !sameFlagValue(asked, got) {
+			notes = append(notes, fmt.Sprintf("%s: asked %s, in effect %s", s.Name, Printable(asked), Printable(got)))
+		}
+	}
+	return notes
+}
+
+// sameFlagValue compares a flag's text with the server's: numbers by value, off and false alike.
+func sameFlagValue(asked, got string) bool {
+	off := func(v string) bool { return v == "off" || v == "false" || v == "null" || v == "0" || v == "none" }
+	a, errA := strconv.ParseFloat(asked, 64)
+	g, errG := strconv.ParseFloat(got, 64)
+	return asked == got || errA == nil && errG == nil && a == g || off(strings.ToLower(asked)) && off(strings.ToLower(got))
 }
 
 // Signals that Sample may return. Names ending in _total only grow.
@@ -110,11 +139,11 @@ type LogKind int
 
 // The kinds.
 const (
-	LogPhase    LogKind = iota + 1 // a phase begins: Phase
+	LogPhase    LogKind = iota + 1 // a phase begins on one rank: Phase. Ranks do not go in step: a launch is as far as its furthest rank
 	LogProgress                    // work goes on in a phase: Text for a person ("weights 62/64 · 1.8/s")
 	LogFact                        // the engine says a number of itself: Name, Value
-	LogSign                        // a line that may explain an end: Sign
-	LogBatch                       // a line about the running batch: Values
+	LogSign                        // a line that may explain an end: Sign; Phase when the line or the stack above it names one
+	LogBatch                       // a line about the running batch: Text is "prefill" or "decode", Values
 	LogReady                       // the engine says that it is ready; proof is elsewhere
 	LogNote                        // something for the record that is no failure: Text
 )
@@ -125,7 +154,7 @@ type LogEvent struct {
 	Phase  Phase
 	Text   string
 	Name   string
-	Value  float64
+	Value  float64 // of a fact; of progress, the share that is done (0: not known)
 	Values Values
 	Sign   Sign
 	Rank   string // " TP0" without the space; empty for one rank
@@ -137,8 +166,9 @@ type Sign struct {
 	Outcome  Outcome // "" when it depends on the phase: an out-of-memory line
 	Cause    string
 	Detail   string
-	Priority int  // lower explains more; among equals the earlier line counts
-	Effect   bool // a consequence of another failure: never a cause
+	Priority int    // lower explains more; among equals the earlier line counts
+	Effect   bool   // a consequence of another failure: never a cause
+	Step     string // "prefill" or "decode", from the stack above the line; "" when it does not say
 }
 
 // Autopsy is all that is known of a server's end.
@@ -155,4 +185,12 @@ type Autopsy struct {
 	Foreign   bool       // a stranger held device memory meanwhile
 	Last      *Evidence  // the last line of the log
 	Phase     Phase      // of the launch when it ended
+}
+
+// phaseOrder is the order in which a launch goes through its phases.
+var phaseOrder = []Phase{PhaseGate, PhaseLaunch, PhaseDist, PhaseWeights, PhaseKV, PhaseGraph, PhaseHostCache, PhaseWarmup, PhaseReady, PhaseLoad, PhaseStop}
+
+// Before reports whether this phase comes before another in a launch's life.
+func (p Phase) Before(q Phase) bool {
+	return slices.Index(phaseOrder, p) < slices.Index(phaseOrder, q)
 }

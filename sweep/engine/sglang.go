@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep/sweep"
+)
+
+// sglang is SGLang's HTTP server, from 0.4 to 0.5.23.
+func sglang() *sweep.Engine {
+	return &sweep.Engine{
+		Name:    "sglang",
+		Command: []string{"python3", "-m", "sglang.launch_server"},
+		Argv:    sglangArgv,
+		Owned:   sglangOwned(),
+		Environ: []string{
+			"SGLANG_LOGGING_CONFIG_PATH=", // it would replace the form of the log lines
+			"PYTHONUNBUFFERED=1",
+			"PYTHONDONTWRITEBYTECODE=", // without byte-compiled files each start takes a minute longer
+		},
+		Preflight: sglangPreflight,
+		NewLog:    func() sweep.LogReader { return newReader(sglangGrammar()) },
+		Verdict:   verdict,
+		Stall: map[sweep.Phase]time.Duration{
+			sweep.PhaseGraph:     30 * time.Minute, // kernels are compiled while graphs are captured; 22 minutes were seen
+			sweep.PhaseHostCache: 30 * time.Minute, // pinning 60 GB takes 50 s, in silence; there are hosts with 2 TB
+			sweep.PhaseWarmup:    30 * time.Minute, // DeepGEMM compiles for 10 to 20 minutes
+		},
+		Health:   "/health",
+		Models:   "/v1/models",
+		Generate: "/v1/completions",
+		Body: map[string]any{"temperature": 0, "ignore_eos": true,
+			"stream_options": map[string]any{"include_usage": true, "continuous_usage_stats": true}},
+		TokenIDs:   true,
+		Flush:      sglangFlush,
+		Inspect:    sglangInspect,
+		Sample:     sglangSample,
+		Vocabulary: sglangVocabulary,
+	}
+}
+
+func sglangOwned() map[string]string {
+	owned := map[string]string{
+		"host": "sweep gives each launch its own address", "port": "sweep gives each launch its own ports",
+		"served-model-name": "sweep names each launch's model, to know its own server when it answers",
+		"log-level":         "sweep reads the server's log at level info", "config": "a file of flags would hide what a launch was given: write the flags into the grid",
+		"skip-tokenizer-init": "requests go through /v1/completions, which needs the tokenizer", "base-gpu-id": "devices are chosen by the host's key \"gpus\"",
+		"gpu-id-step": "devices are chosen by the host's key \"gpus\"", "fastapi-root-path": "sweep asks the server's routes at their usual paths",
+	}
+	for reason, names := range map[string]string{
+		"the model is the grid's key \"model\"":     "model-path model",
+		"sweep gives each launch its own ports":     "nccl-port dist-init-addr nccl-init-addr grpc-port",
+		"a launch runs on one host":                 "nnodes node-rank",
+		"sweep sends no key":                        "api-key admin-api-key",
+		"sweep speaks plain HTTP to its own server": "ssl-keyfile ssl-certfile ssl-ca-certs ssl-keyfile-password grpc-mode smg-grpc-mode",
+		"sweep measures text generation":            "is-embedding",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			owned[name] = reason
+		}
+	}
+	return owned
+}
+
+// sglangArgv: what we own, then the grid's flags, then what they imply. The launch's second port is NCCL's.
+func sglangArgv(s sweep.ServerSpec) []string {
+	argv := []string{"--model-path", s.Model, "--served-model-name", s.ServedName, "--host", s.Host, "--port", strconv.Itoa(s.Port), "--nccl-port", strconv.Itoa(s.Port + 1)}
+	settings := s.Settings
+	size, sized := sweep.SettingValue(settings, "hicache-size")
+	if sized && isOff(size) { // no host cache at all, whatever the flags of every launch say
+		settings = append(settings[:len(settings):len(settings)], sweep.Setting{Name: "enable-hierarchical-cache", Values: []string{"off"}})
+	}
+	argv = append(argv, dialect{}.render(settings)...)
+	if _, set := sweep.SettingValue(s.Settings, "enable-hierarchical-cache"); sized && !isOff(size) && size != "0" && !set {
+		argv = append(argv, "--enable-hierarchical-cache")
+	}
+	return argv
+}
+
+const gib = 1 << 30
+
+// hostMargin is what SGLang itself leaves of the host's memory when it sizes a host cache.
+const hostMargin = 10 * gib
+
+// sglangPreflight does the arithmetic that SGLang does not: hicache-size is in GB for each rank, and
+// each rank looks at the free memory as if it were alone.
+func sglangPreflight(settings []sweep.Setting, m sweep.Machine) *sweep.Ending {
+	text, ok := sweep.SettingValue(settings, "hicache-size")
+	size, err := strconv.ParseFloat(text, 64)
+	if !ok || err != nil || size <= 0 || m.MemAvailableBytes <= 0 {
+		return nil
+	}
+	ranks := sglangRanks(settings)
+	need := size * 1e9 * float64(ranks)
+	free := float64(m.MemAvailableBytes)
+	if need <= free-hostMargin {
+		return nil
+	}
+	of := ""
+	if m.MemTotalBytes > 0 {
+		of = fmt.Sprintf(" of %s GB", thousands(float64(m.MemTotalBytes)/1e9))
+	}
+	name := m.Name
+	if name == "" {
+		name = "this machine"
+	}
+	return &sweep.Ending{
+		Outcome: sweep.SkippedPreflight, Phase: sweep.PhaseGate, ImpliedBy: "ranks × hicache-size against host memory",
+		Detail: fmt.Sprintf("hicache-size %s is per rank: %d ranks × %s GB = %s GB of host memory, but only %s GB%s are free on %s; at most %d fits",
+			text, ranks, text, thousands(need/1e9), thousands(free/1e9), of, name, max(0, int((free-hostMargin)/1e9/float64(ranks)))),
+	}
+}
+
+// sglangRanks is how many processes build a host cache each. With data-parallel attention the replicas
+// live inside the tensor-parallel ranks, else beside them.
+func sglangRanks(settings []sweep.Setting) int {
+	count := func(names ...string) int {
+		text, _ := setting(settings, names...)
+		if n, err := strconv.Atoi(text); err == nil && n > 0 {
+			return n
+		}
+		return 1
+	}
+	ranks := count("tp-size", "tensor-parallel-size", "tp") * count("pp-size", "pipeline-parallel-size", "pp")
+	if attention, ok := sweep.SettingValue(settings, "enable-dp-attention"); !ok || isOff(attention) {
+		ranks *= count("dp-size", "data-parallel-size", "dp")
+	}
+	return ranks
+}
+
+// thousands writes a number without decimals and with commas.
+func thousands(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sweep/sweep"
+)
+
+// What SGLang says in its log, from 0.4 to 0.5.23. A new version's wording is one more entry.
+
+// sglangMarks are the lines with which phases begin. The HTTP port opens only after the last of them.
+var sglangMarks = []mark{
+	{has: "Init torch distributed begin", phase: sweep.PhaseDist, again: true},
+	{has: "Init parallel begin", phase: sweep.PhaseDist, again: true}, // 0.5.23
+	{has: "Init torch begin", phase: sweep.PhaseDist, again: true},    // 0.1
+	{has: "Load weight begin", phase: sweep.PhaseWeights, again: true},
+	{has: "Load weight end", phase: sweep.PhaseKV, seen: "weights"},
+	{has: "KV Cache is allocated", seen: "kv"},
+	{has: "KV cache allocated", phase: sweep.PhaseWarmup, seen: "kv"}, // sized after the graphs, from mid 2026
+	{has: "Memory pool end", phase: sweep.PhaseGraph},
+	{has: "Capture ", end: " begin", phase: sweep.PhaseGraph},
+	{has: "max_total_num_tokens=", end: "max_running_requests=", phase: sweep.PhaseHostCache},
+	{has: "Allocating ", end: "host memory", phase: sweep.PhaseHostCache, text: "allocating and pinning the host cache"},
+	{has: "Tree cache initialized", phase: sweep.PhaseWarmup},
+	{has: "Uvicorn running on", phase: sweep.PhaseWarmup},
+	{has: "Entering DeepGEMM JIT Pre-Compile", text: "compiling DeepGEMM kernels; minutes on the first start"},
+	{has: "The server is fired up and ready to roll!", ready: true},
+}
+
+var sglangNumbers = []number{
+	{name: "kv_tokens", has: "KV Cache is allocated", find: regexp.MustCompile(`#tokens: (\d+)`), fold: foldMin},
+	{name: "kv_tokens", has: "KV cache allocated", find: regexp.MustCompile(`#tokens: (\d+)`), fold: foldMin},
+	{name: "kv_tokens", has: "max_total_num_tokens=", find: regexp.MustCompile(`^max_total_num_tokens=(\d+),`), fold: foldMin, final: true},
+	{name: "weights_gib", has: "Load weight end", find: regexp.MustCompile(`mem usage=([\d.]+) GB`), fold: foldMax},
+	{name: "avail_after_weights_gib", has: "Load weight end", find: regexp.MustCompile(`(?i)avail mem=([\d.]+) GB`), fold: foldMin},
+	{name: "graph_gib", has: "raph end.", find: regexp.MustCompile(`^Capture .*end\..* mem usage=([\d.]+) GB`), fold: foldSum},
+	{name: "headroom_gib", has: "Memory pool end", find: regexp.MustCompile(`avail mem=([\d.]+) GB`), fold: foldMin},
+	{name: "headroom_gib", has: "raph end.", find: regexp.MustCompile(`^Capture .*end\..*avail mem=([\d.]+) GB`), fold: foldMin},
+	{name: "headroom_gib", has: "KV cache allocated", find: regexp.MustCompile(`avail mem=([\d.]+) GB`), fold: foldMin},
+	{name: "headroom_gib", has: "available_gpu_mem=", find: regexp.MustCompile(`available_gpu_mem=([\d.]+) GB`), fold: foldMin, final: true},
+	{name: "host_pool_tokens", has: "KV host pool: ", find: regexp.MustCompile(`^Allocating (?:kv )?hierarchical KV host pool: (\d+) tokens`), fold: foldMin},
+	{name: "host_pool_gb", has: "host memory", find: regexp.MustCompile(`^Allocating (?:.*tokens, )?([\d.]+) GB host memory`), fold: foldSum},
+	{name: "max_running_requests", has: "max_running_requests=", find: regexp.MustCompile(`^max_total_num_tokens=.*max_running_requests=(\d+)`), fold: foldMin, final: true},
+	{name: "context_length", has: "context_len=", find: regexp.MustCompile(`^max_total_num_tokens=.*context_len=(\d+)`), fold: foldMin, final: true},
+	{name: "chunked_prefill_size", has: "chunked_prefill_size=", find: regexp.MustCompile(`^max_total_num_tokens=.*chunked_prefill_size=(-?\d+)`), fold: foldMin, final: true},
+}
+
+var sglangBars = []bar{
+	{"checkpoint shards", "weights"}, {"loading shards", "weights"}, {"Capturing", "graph"}, {"Compiling num tokens", "graph"},
+	{"DeepGEMM", "DeepGEMM kernels"},
+}
+
+var sglangNotes = []note{
+	{has: "Disabling auto-selected prefill CUDA graph", find: regexp.MustCompile(`only ([\d.]+) GiB is free .*at least ([\d.]+) GiB`),
+		text: "prefill graphs dropped by the server: $1 GiB free, $2 GiB needed"},
+	{has: "is smaller than the device pool", find: regexp.MustCompile(`pool \((\d+) tokens\) is smaller than the device pool \((\d+) tokens\)`),
+		text: "host cache of $1 tokens is smaller than the device's pool of $2"},
+	{has: "fewer than --context-length", find: regexp.MustCompile(`KV pool holds (\d+) tokens, fewer than --context-length (\d+)`),
+		text: "KV pool of $1 tokens is smaller than the context of $2: longer requests are refused"},
+	{has: "max_running_requests was reduced", find: regexp.MustCompile(`from the requested (\d+) to (\d+)`), text: "max-running-requests: asked $1, in effect $2"},
+	{has: "max_running_requests is capped to", find: regexp.MustCompile(`capped to (\d+)`), text: "max-running-requests: capped to $1 by the state cache"},
+	{has: "is larger than the profiled value", find: regexp.MustCompile(`max_total_tokens=(\d+) is larger than the profiled value (\d+)`),
+		text: "max-total-tokens: asked $1, in effect $2"},
+	{has: "page_size from", find: regexp.MustCompile(`(?i)chang\w+ page_size from (\S+) to (\d+)`), text: "page-size: asked $1, in effect $2"},
+	{has: "chunked prefill size is adjusted", text: "chunked-prefill-size: adjusted by the server"},
+	{has: "Retract requests.", text: "requests were retracted for lack of KV pool"},
+	{has: "Decode out of memory happened", text: "requests were retracted for lack of KV pool"},
+	{has: "memory leak detected!", find: regexp.MustCompile(`Warning: .*memory leak detected!`), text: "the server's own count of its KV pool does not add up (a warning)"},
+	{has: "KV cache on device are dropped without backup", text: "KV cache was dropped without a copy: the host cache is under pressure"},
+	{has: "silently return stale data", text: "host cache memory is not pinned"},
+}
+
+// sglangFrames are functions that tell in a stack trace what was being done. Which batch ran is surer
+// from here than from the last batch line: a decode can fail while only prefills were logged.
+var sglangFrames = map[string]frame{
+	"prepare_server_args":         {phase: sweep.PhaseLaunch, step: "args"},
+	"init_torch_distributed":      {phase: sweep.PhaseDist},
+	"load_model":                  {phase: sweep.PhaseWeights},
+	"init_memory_pool":            {phase: sweep.PhaseKV},
+	"alloc_memory_pool":           {phase: sweep.PhaseKV},
+	"init_cuda_graphs":            {phase: sweep.PhaseGraph},
+	"init_device_graphs":          {phase: sweep.PhaseGraph},
+	"build_kv_cache":              {phase: sweep.PhaseHostCache},
+	"_execute_server_warmup":      {phase: sweep.PhaseWarmup},
+	"_execute_extend":             {step: "prefill"},
+	"forward_extend":              {step: "prefill"},
+	"_execute_decode":             {step: "decode"},
+	"forward_decode":              {step: "decode"},
+	"prepare_for_extend":          {step: "prefill"},
+	"prepare_for_decode":          {step: "decode"},
+	"process_batch_result_decode": {step: "decode"},
+}
+
+func sglangGrammar() *grammar {
+	return &grammar{
+		prefix: sglangPrefix,
+		quotes: []string{"server_args=", "Receive: obj=", "Finish: obj=", "Received request", "self.cur_batch", "usage: "},
+		marks:  sglangMarks, numbers: sglangNumbers, bars: sglangBars, notes: sglangNotes, frames: sglangFrames,
+		wrappers: []wrapper{
+			{"Capture cuda graph failed: ", sweep.PhaseGraph},
+			{"Capture CPU graph failed: ", sweep.PhaseGraph},
+			{"Capture prefill CUDA graph failed: ", sweep.PhaseGraph},
+			{"Piecewise CUDA Graph failed with error: ", sweep.PhaseGraph},
+		},
+		rules: sglangRules(),
+		heads: []string{"Scheduler hit an exception", "DetokenizerManager hit an exception", "TokenizerManager hit an exception"},
+		batch: sglangBatch,
+	}
+}
+
+// sglangPrefix takes "[2026-11-29 13:32:45 DP0 TP1] " off a line, and the older and C++ forms of it.
+func sglangPrefix(line string) (rank, message string, prefixed bool) {
+	message = line
+	for strings.HasPrefix(message, "[") {
+		end := strings.IndexByte(message[:min(len(message), 120)], ']')
+		if end < 0 || end+1 < len(message) && message[end+1] != ' ' && message[end+1] != ':' {
+			break
+		}
+		inside := message[1:end]
+		tags, ok := prefixTags(inside)
+		if !ok {
+			break
+		}
+		if tags != "" && rank == "" {
+			rank = tags
+		}
+		prefixed = true
+		message = strings.TrimPrefix(strings.TrimPrefix(message[end+1:], ":"), " ")
+	}
+	for _, level := range []string{"INFO:", "WARNING:", "ERROR:", "CRITICAL:"} { // of the HTTP server
+		if rest, ok := strings.CutPrefix(message, level+" "); ok {
+			return rank, strings.TrimLeft(rest, " "), prefixed
+		}
+	}
+	return rank, message, prefixed
+}
+
+// prefixTags returns the ranks in a bracket: all but the time. ok is false when it is no prefix.
+func prefixTags(inside string) (tags string, ok bool) {
+	if rest, found := strings.CutPrefix(inside, "gpu_id="); found {
+		return "gpu" + rest, true
+	}
+	for _, old := range []string{"rank=", "gpu=", "rank"} {
+		if rest, found := strings.CutPrefix(inside, old); found && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+			return strings.TrimSuffix(old, "=") + rest, true
+		}
+	}
+	if strings.HasPrefix(inside, "PG ID ") || strings.HasPrefix(inside, "PG GUID ") {
+		return "", true
+	}
+	for i, word := range strings.Fields(inside) {
+		switch {
+		case isTime(word):
+			ok = true
+		case i == 0 && len(word) > 3 && strings.IndexByte("EWIF", word[0]) >= 0 && word[1] >= '0' && word[1] <= '9': // [E724 05:02:13.1 file.cpp:1]
+			return "", true
+		case tags == "":
+			tags = word
+		default:
+			tags += " " + word
+		}
+	}
+	return tags, ok
+}
+
+// isTime reports a date or a clock time: digits with "-" or ":" between.
+func isTime(word string) bool {
+	return len(word) >= 5 && strings.Trim(word, "0123456789-:.,") == "" && strings.ContainsAny(word, "-:")
+}
+
+var batchLine = regexp.MustCompile(`^(Prefill|Decode) batch(?: \[\d+\])?[.,]\s*`)
+
+// sglangBatch reads a line about the running batch: "Decode batch, #running-req: 64, #token: 210344, …".
+// Its fields come and go with versions and models, so every one is taken as it comes, by its own name.
+func sglangBatch(message string) (kind string, values sweep.Values, ok bool) {
+	m := batchLine.FindStringSubmatchIndex(message[:min(len(message), 64)])
+	if m == nil {
+		return "", nil, false
+	}
+	values = sweep.Values{}
+	usage, haveUsage := 0.0, false
+	for field := range strings.SplitSeq(message[m[1]:], ", ") {
+		i := strings.LastIndex(field, ": ")
+		if i < 0 {
+			continue
+		}
+		name, v, ok := batchField(field[:i], strings.TrimRight(field[i+2:], ", %"))
+		if !ok {
+			continue
+		}
+		values[name] = v
+		if strings.HasSuffix(name, "usage") {
+			usage, haveUsage = max(usage, v), true
+		}
+	}
+	if haveUsage { // of several pools the fullest decides
+		values[sweep.SignalTokenUsage] = usage
+	}
+	return strings.ToLower(message[m[2]:m[3]]), values, true
+}
+
+var batchNames = map[string]string{"running_req": sweep.SignalRunning, "queue_req": sweep.SignalQueued}
+
+func batchField(name, text string) (string, float64, bool) {
+	if i := strings.IndexByte(name, '('); i > 0 {
+		name = strings.TrimSpace(name[:i])
+	}
+	name = strings.NewReplacer("#", "", "-", "_", " ", "_", ".", "").Replace(strings.ToLower(name))
+	if known, ok := batchNames[name]; ok {
+		name = known
+	}
+	switch text {
+	case "True":
+		return name, 1, true
+	case "False":
+		return name, 0, true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return name, v, err == nil
+}
