@@ -346,6 +346,17 @@ func (n *Night) retire(why func(Record) string) error {
 	return err
 }
 
+// Reopen retires the records that do not stand, so that their cells run again: what was aborted, and
+// what failed for a reason outside the config. It is for a resume, once nothing of the night runs any more.
+func (n *Night) Reopen() error {
+	return n.retire(func(r Record) string {
+		if r.Outcome.Final() {
+			return ""
+		}
+		return "not final: " + string(r.Outcome)
+	})
+}
+
 // Replace gives the night another grid: records of cells that are gone or changed are retired.
 func (n *Night) Replace(plan *Plan, engine *Engine) error {
 	next := newManifest(plan, engine)
