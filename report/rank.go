@@ -1,0 +1,157 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"sweep/sweep"
+)
+
+// died reports the outcomes that say that a config cannot be trusted with a load that was asked for.
+// A machine's or our own failure, a stop from outside and what is left to run say nothing of it.
+func died(o sweep.Outcome) bool {
+	switch o.Family() {
+	case "oom", "kv", "host", "bad", "hang", "slow", "crash", "load":
+		return true
+	}
+	return o == sweep.SkippedPreflight
+}
+
+// rank picks each row's best load and each sheet's best config.
+func (s *Summary) rank() {
+	unfit := map[string]string{} // by config, over all sheets
+	for _, sheet := range s.Sheets {
+		for _, row := range sheet.Rows {
+			key := row.Config.Key
+			if why := row.Config.Unacceptable; why != "" {
+				unfit[key] = "not acceptable: " + sweep.Printable(why)
+			}
+			for _, q := range row.Squares {
+				if why := q.death(); why != "" && unfit[key] == "" {
+					unfit[key] = fmt.Sprintf("%s in %s", why, sweep.Printable(sheet.Workload))
+					if underLoad(q.deadRecord()) {
+						unfit[key] += " @" + loadLabel(q.Load, sheet.Loads)
+					}
+				}
+			}
+		}
+	}
+	for _, sheet := range s.Sheets {
+		for _, row := range sheet.Rows {
+			row.Unfit = unfit[row.Config.Key]
+			row.Best = bestSquare(row.Squares)
+			for _, q := range row.Squares {
+				_, known := q.MeetsSLO()
+				sheet.SLO = sheet.SLO || known
+			}
+		}
+		sheet.Best = bestRow(sheet)
+	}
+}
+
+// death says in few words how a cell's config died, "" when it did not.
+func (q *Square) death() string {
+	if r := q.deadRecord(); r.Outcome != "" {
+		return shortEnding(r)
+	}
+	return ""
+}
+
+// deadRecord is the first record in which the config died; its outcome is empty when there is none.
+func (q *Square) deadRecord() sweep.Record {
+	for _, r := range q.Records {
+		if died(r.Outcome) {
+			return r
+		}
+	}
+	return sweep.Record{}
+}
+
+// trusted reports whether a square's number may name a winner.
+func (q *Square) trusted() bool {
+	return q.Measured() && !slices.ContainsFunc(q.Records, func(r sweep.Record) bool { return inert(r) != "" })
+}
+
+func bestSquare(squares []*Square) *Square {
+	var best *Square
+	bestMet := false
+	for _, q := range squares {
+		v, ok := q.Median(throughput())
+		if !ok {
+			continue
+		}
+		met, known := q.MeetsSLO()
+		met = met || !known
+		if best != nil {
+			b, _ := best.Median(throughput())
+			if bestMet && !met || bestMet == met && v <= b {
+				continue
+			}
+		}
+		best, bestMet = q, met
+	}
+	return best
+}
+
+// bestRow is the config with the highest output throughput at a load that meets the service levels,
+// among those that may be named best.
+func bestRow(sheet *Sheet) *Row {
+	var best *Row
+	top := 0.0
+	for _, row := range sheet.Rows {
+		q := row.Best
+		if row.Unfit != "" || q == nil || !q.trusted() {
+			continue
+		}
+		if met, known := q.MeetsSLO(); sheet.SLO && (!known || !met) {
+			continue
+		}
+		if v, _ := q.Median(throughput()); best == nil || v > top {
+			best, top = row, v
+		}
+	}
+	return best
+}
+
+// Rivals returns the configs whose repeats overlap with the best's: their ranges from lowest to highest
+// meet, so that the night does not tell them apart. Without repeats it returns nothing.
+func (sheet *Sheet) Rivals() []*Row {
+	if sheet.Best == nil {
+		return nil
+	}
+	top := sheet.Best.Best.Values(throughput())
+	if len(top) < 2 {
+		return nil
+	}
+	var rivals []*Row
+	for _, row := range sheet.Rows {
+		if row == sheet.Best || row.Unfit != "" || row.Best == nil || !row.Best.trusted() {
+			continue
+		}
+		if met, known := row.Best.MeetsSLO(); sheet.SLO && (!known || !met) {
+			continue
+		}
+		values := row.Best.Values(throughput())
+		if len(values) > 1 && slices.Max(values) >= slices.Min(top) {
+			rivals = append(rivals, row)
+		}
+	}
+	return rivals
+}
+
+// Change compares a square's throughput with the baseline's at the same load: 0.25 is +25 %.
+func (sheet *Sheet) Change(q *Square) (change float64, ok bool) {
+	if sheet.Baseline == nil || q == nil {
+		return 0, false
+	}
+	base := sheet.Baseline.At(q.Load)
+	if base == nil || base == q {
+		return 0, false
+	}
+	b, ok1 := base.Median(throughput())
+	v, ok2 := q.Median(throughput())
+	if !ok1 || !ok2 || b <= 0 {
+		return 0, false
+	}
+	return v/b - 1, true
+}
