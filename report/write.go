@@ -1,0 +1,217 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"sweep/sweep"
+)
+
+// Options say how a table is shown on a terminal.
+type Options struct {
+	Width int  // columns of the terminal; 0: no limit, as when piped
+	Color bool // with escape sequences; the caller knows what the output is
+}
+
+// WriteTable writes the report for a terminal.
+func WriteTable(w io.Writer, s *Summary, opts Options) error {
+	var b strings.Builder
+	for i, blk := range s.document(nil) {
+		text, err := blk.terminal(opts)
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		if i > 0 && text != "" {
+			b.WriteByte('\n')
+		}
+		b.WriteString(text)
+	}
+	return write(w, b.String())
+}
+
+func (b block) terminal(opts Options) (string, error) {
+	switch {
+	case b.heading != "":
+		if opts.Color {
+			return "\x1b[1m" + b.heading + "\x1b[0m\n", nil
+		}
+		return b.heading + "\n", nil
+	case b.table != nil:
+		text, dropped, err := b.table.terminal(opts.Width, opts.Color)
+		if len(dropped) > 0 {
+			text += wrapText("(not shown for lack of width: "+strings.Join(dropped, ", ")+")", opts.Width, " ") + "\n"
+		}
+		return text, err
+	case len(b.notes) > 0:
+		var out strings.Builder
+		for i, n := range b.notes {
+			fmt.Fprintln(&out, wrapText(fmt.Sprintf("[%d] %s", i+1, n), opts.Width, "    "))
+		}
+		return out.String(), nil
+	case b.code != "":
+		return "  " + b.code + "\n", nil
+	case b.text != "":
+		return wrapText(b.text, opts.Width, "") + "\n", nil
+	}
+	return "", nil
+}
+
+// WriteMarkdown writes the report as Markdown; pictures are those of [WriteFolder], beside the file.
+func WriteMarkdown(w io.Writer, s *Summary, pictures []Picture) error {
+	var b strings.Builder
+	level := "# "
+	for _, blk := range s.document(pictures) {
+		text, err := blk.markdown(level)
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		if text == "" {
+			continue
+		}
+		if level = "## "; b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(text)
+	}
+	return write(w, b.String())
+}
+
+func (b block) markdown(level string) (string, error) {
+	switch {
+	case b.heading != "":
+		return level + escapeMarkdown(b.heading) + "\n", nil
+	case b.table != nil:
+		return b.table.markdown()
+	case len(b.notes) > 0:
+		var out strings.Builder
+		for i, n := range b.notes {
+			fmt.Fprintf(&out, "- \\[%d\\] %s\n", i+1, escapeMarkdown(n))
+		}
+		return out.String(), nil
+	case b.code != "":
+		fence := "```"
+		for strings.Contains(b.code, fence) {
+			fence += "`"
+		}
+		return fence + "sh\n" + b.code + "\n" + fence + "\n", nil
+	case b.picture != "":
+		return "![" + escapeMarkdown(b.text) + "](" + b.picture + ")\n", nil
+	case b.text != "":
+		return escapeMarkdown(b.text) + "\n", nil
+	}
+	return "", nil
+}
+
+// write writes once, so that an error is seen once.
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
+
+// jsonSheet, jsonRow and jsonLoad are the report as JSON: what the tables show, with absent keys for
+// what is not known.
+type jsonSheet struct {
+	Workload string    `json:"workload"`
+	Best     string    `json:"best,omitempty"` // config
+	Baseline string    `json:"baseline,omitempty"`
+	Configs  []jsonRow `json:"configs"`
+}
+
+type jsonRow struct {
+	Config       string       `json:"config"`
+	Axes         sweep.Params `json:"axes"`
+	Unacceptable string       `json:"unacceptable,omitempty"`
+	Unfit        string       `json:"unfit,omitempty"`     // why it is never named best
+	BestLoad     string       `json:"best_load,omitempty"` // where its throughput is highest
+	Loads        []jsonLoad   `json:"loads"`
+}
+
+type jsonLoad struct {
+	Load        string         `json:"load"`
+	Concurrency int            `json:"concurrency"`
+	Repeats     int            `json:"repeats"`            // recorded
+	Outcomes    map[string]int `json:"outcomes"`           // repeats by outcome
+	Change      *float64       `json:"vs_base,omitempty"`  // 0.25 is +25 % of the baseline at the same load
+	SLOMet      *bool          `json:"slo_met,omitempty"`  // in every repeat
+	Medians     sweep.Values   `json:"medians,omitempty"`  // of each value over the repeats that have it
+	Withheld    []string       `json:"withheld,omitempty"` // why numbers are not here
+}
+
+// WriteJSON writes the report as one JSON object.
+func WriteJSON(w io.Writer, s *Summary) error {
+	out := struct {
+		Schema   int         `json:"schema"`
+		Night    string      `json:"night"`
+		Recorded int         `json:"recorded"`
+		Asked    int         `json:"asked"`
+		Repeats  int         `json:"repeats"`
+		Notes    []string    `json:"notes,omitempty"`
+		Drift    string      `json:"drift,omitempty"`
+		Sheets   []jsonSheet `json:"workloads"`
+		Problems []string    `json:"problems,omitempty"`
+	}{
+		Schema: sweep.Schema, Night: s.Night.Name, Recorded: s.Recorded, Asked: s.Asked, Repeats: s.Night.Repeats,
+		Notes: s.Notes, Drift: s.driftLine(), Sheets: []jsonSheet{}, Problems: s.Night.Problems,
+	}
+	for _, sheet := range s.Sheets {
+		j := jsonSheet{Workload: sheet.Workload}
+		if sheet.Best != nil {
+			j.Best = sheet.Best.Config.Key
+		}
+		if sheet.Baseline != nil {
+			j.Baseline = sheet.Baseline.Config.Key
+		}
+		for _, row := range sheet.Rows {
+			j.Configs = append(j.Configs, row.json(sheet))
+		}
+		out.Sheets = append(out.Sheets, j)
+	}
+	data, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return write(w, string(data)+"\n")
+}
+
+func (r *Row) json(sheet *Sheet) jsonRow {
+	j := jsonRow{Config: r.Config.Key, Axes: r.Config.Axes, Unacceptable: r.Config.Unacceptable, Unfit: r.Unfit}
+	if j.Axes == nil {
+		j.Axes = sweep.Params{}
+	}
+	if r.Best != nil {
+		j.BestLoad = r.Best.Load.String()
+	}
+	for _, q := range r.Squares {
+		l := jsonLoad{Load: q.Load.String(), Concurrency: q.Load.Concurrency(), Repeats: len(q.Records), Outcomes: map[string]int{}}
+		names := map[string]bool{}
+		for _, rec := range q.Records {
+			l.Outcomes[string(rec.Outcome)]++
+			if why := withheld(rec); why != "" {
+				l.Withheld = append(l.Withheld, why)
+			}
+			for name := range rec.Values {
+				names[name] = true
+			}
+		}
+		for name := range names {
+			if v, ok := q.Median(Metric{Name: name}); ok {
+				if l.Medians == nil {
+					l.Medians = sweep.Values{}
+				}
+				l.Medians[name] = v
+			}
+		}
+		if v, ok := sheet.Change(q); ok {
+			l.Change = &v
+		}
+		if met, known := q.MeetsSLO(); known {
+			l.SLOMet = &met
+		}
+		j.Loads = append(j.Loads, l)
+	}
+	return j
+}
