@@ -35,7 +35,7 @@ type event struct {
 	CachedHost   int // of those, in host memory
 
 	Error     bool
-	ErrorText []byte // message, raw JSON string contents
+	ErrorText []byte // message, raw JSON string contents; of no meaning without Error or an abort
 	ErrorType []byte
 	ErrorCode int // as in the body; 0 when not a number
 }
@@ -61,9 +61,6 @@ func scanEvent(data []byte, e *event) {
 	s.object(inTop)
 	if !e.Error && s.flatError && !e.Choices {
 		e.Error = true // {"object":"error","message":…}
-	}
-	if !e.Error && e.Finish != finishAbort {
-		e.ErrorText, e.ErrorType, e.ErrorCode = nil, nil, 0
 	}
 	if s.timedTokens >= 0 && e.Completion < 0 {
 		e.Completion = s.timedTokens

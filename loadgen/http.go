@@ -207,11 +207,11 @@ func (r *response) statusLine(line []byte) error {
 }
 
 func (r *response) field(line []byte) {
-	n := bytes.IndexByte(line, ':')
-	if n < 0 {
+	name, value, ok := bytes.Cut(line, []byte{':'})
+	if !ok {
 		return
 	}
-	name, value := line[:n], bytes.TrimSpace(line[n+1:])
+	value = bytes.TrimSpace(value)
 	switch {
 	case bytes.EqualFold(name, []byte("content-length")):
 		if v, err := strconv.ParseInt(string(value), 10, 64); err == nil && v >= 0 {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-		"time"
+	"time"
 )
 
 // Probe sends one request and says what it saw. The spec's classes, warm-up and window are not used. The

@@ -15,7 +15,7 @@ type reply struct {
 	ev     event
 	chunks []chunk
 
-	events     int
+	events     int  // JSON objects
 	done       bool // the stream's own end was seen
 	finish     finish
 	finishWord string
@@ -44,21 +44,22 @@ func (r *reply) reset() {
 // feed parses the bytes of one read, all stamped with the same time.
 func (r *reply) feed(b []byte, now time.Duration) (int, error) {
 	r.now, r.fresh, r.texts = now, 0, 0
-	events, head := r.events, r.resp.headDone()
+	events, done, head := r.events, r.done, r.resp.headDone()
 	n, err := r.resp.feed(b, r)
 	line := r.resp.sse.line // a part of a long event is a sign of life too
-	r.moved = r.events > events || !head || !r.resp.events || len(line) > 0 && line[0] != ':'
+	r.moved = r.events > events || r.done != done || !head || !r.resp.events || len(line) > 0 && line[0] != ':'
 	return n, err
 }
 
 func (r *reply) onData(data []byte) {
-	r.events++
 	scanEvent(data, &r.ev)
+	if r.ev.Object {
+		r.events++
+	}
 	r.take(&r.ev)
 }
 
 func (r *reply) onError(data []byte) {
-	r.events++
 	scanEvent(data, &r.ev)
 	if !r.ev.Object {
 		r.ev.ErrorText = data

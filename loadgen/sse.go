@@ -115,8 +115,8 @@ func (p *sse) onLine(line []byte, to sink) {
 		return
 	}
 	name, value := line, []byte(nil)
-	if n := bytes.IndexByte(line, ':'); n >= 0 {
-		name, value = line[:n], line[n+1:]
+	if before, after, ok := bytes.Cut(line, []byte{':'}); ok {
+		name, value = before, after
 		if len(value) > 0 && value[0] == ' ' {
 			value = value[1:]
 		}
