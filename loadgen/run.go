@@ -134,6 +134,9 @@ func (r *run) arrived(reply *reply) {
 	if reply.texts == 0 {
 		return
 	}
+	if len(reply.chunks) == reply.texts { // nothing came before this read
+		r.spec.Counters.FirstTokens.Add(1)
+	}
 	if r.failing.Load() != 0 {
 		r.failing.Store(0)
 	}
