@@ -1,0 +1,79 @@
+package proc
+
+import (
+	"os"
+	"sync"
+)
+
+// What counts as progress in one step between two samples. A server that only waits reads a little
+// all the time, its probes and its timers; loading reads far more.
+const (
+	leastRead   = 1 << 20 // bytes
+	leastMemory = 4 << 20 // bytes
+)
+
+// compilers are the programs that kernels are built with during a start, by the name that the kernel shows.
+var compilers = map[string]bool{
+	"nvcc": true, "cicc": true, "cudafe++": true, "ptxas": true, "fatbinary": true, "nvlink": true, "ninja": true,
+	"gcc": true, "g++": true, "cc1": true, "cc1plus": true, "c++": true, "as": true, "ld": true, "collect2": true,
+	"clang": true, "clang++": true, "ld.lld": true, "hipcc": true, "cmake": true, "make": true, "nvrtc": true,
+}
+
+// Since reports whether the tree did real work between an earlier sample and this one, and names the
+// kind: "log", "reading", "memory", "compiling".
+func (s Sample) Since(earlier Sample) (kind string, progressed bool) {
+	switch {
+	case s.LogBytes > earlier.LogBytes:
+		return "log", true
+	case s.BytesRead-earlier.BytesRead >= leastRead:
+		return "reading", true
+	case s.MemoryPeak-earlier.MemoryPeak >= leastMemory:
+		return "memory", true
+	case s.CompilerTicks > earlier.CompilerTicks:
+		return "compiling", true
+	}
+	return "", false
+}
+
+// meter adds up samples so that what a process did stays counted when it ends.
+type meter struct {
+	log string
+
+	mu       sync.Mutex
+	read     map[Identity]int64
+	compiled map[Identity]uint64
+	peak     int64
+	logBytes int64
+}
+
+func (m *meter) sample(tree []Process) Sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.read == nil {
+		m.read, m.compiled = map[Identity]int64{}, map[Identity]uint64{}
+	}
+	var s Sample
+	var memory int64
+	for _, p := range tree {
+		if n, err := bytesRead(p.PID); err == nil {
+			m.read[p.Identity] = max(n, m.read[p.Identity])
+		}
+		if compilers[p.Comm] {
+			m.compiled[p.Identity] = max(uint64(p.CPU/tick), m.compiled[p.Identity])
+		}
+		memory += p.RSS
+		s.CPU += p.CPU
+	}
+	m.peak = max(m.peak, memory)
+	for _, n := range m.read {
+		s.BytesRead += n
+	}
+	for _, n := range m.compiled {
+		s.CompilerTicks += n
+	}
+	if info, err := os.Stat(m.log); err == nil {
+		m.logBytes = max(m.logBytes, info.Size())
+	}
+	s.MemoryPeak, s.LogBytes, s.Processes = m.peak, m.logBytes, len(tree)
+	return s
+}

@@ -1,0 +1,304 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	startLimit = 30 * time.Second // for a supervisor whose start was called off to end
+	stopLimit  = 35 * time.Second // for a supervisor to kill a tree and give up on what is stuck
+)
+
+// Server is a started server, seen from the process that started its supervisor. It is safe for use
+// by several goroutines.
+type Server struct {
+	spec       Spec
+	supervisor Identity
+	root       Identity
+	stderr     *tailBuffer
+
+	mu     sync.Mutex // orders are lines
+	orders *json.Encoder
+	stdin  io.Closer
+
+	started chan error
+	done    chan struct{}
+	gone    chan struct{}
+	exit    Exit // valid once done is closed
+	end     gone // valid once gone is closed
+
+	progress meter
+}
+
+// Start starts a supervisor, which starts the server; it returns when the server's program runs.
+// ctx bounds the start only. supervisor is the argv of a command that calls [Supervise], and [Exec]
+// with the arguments after "--exec", "--" when these follow. A command that cannot be executed gives an error that
+// wraps [ErrCommand].
+func Start(ctx context.Context, supervisor []string, spec Spec) (*Server, error) {
+	if len(supervisor) == 0 {
+		return nil, errors.New("start a server: no supervisor")
+	}
+	s := &Server{spec: spec, stderr: &tailBuffer{}, started: make(chan error, 1), done: make(chan struct{}), gone: make(chan struct{})}
+	s.progress.log = spec.Log
+	cmd := exec.Command(supervisor[0], supervisor[1:]...)
+	self, err := filepath.Abs(cmd.Path) // the supervisor starts it again, from the server's directory
+	if err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	cmd.Stderr = s.stderr
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = ownSession() // a ^C at the terminal is for the caller
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a supervisor: %w", err)
+	}
+	s.stdin, s.orders = stdin, json.NewEncoder(stdin)
+	go s.listen(cmd, stdout) // ends with the supervisor; gone says so
+	err = s.order(order{Start: &spec, Supervisor: slices.Concat([]string{self}, supervisor[1:])})
+	if err == nil {
+		select {
+		case err = <-s.started:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		_ = stdin.Close() // the supervisor ends what it started
+		select {
+		case <-s.gone:
+		case <-time.After(startLimit):
+			_ = cmd.Process.Kill()
+			<-s.gone
+		}
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	return s, nil
+}
+
+// listen reads the supervisor's events until it ends.
+func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
+	defer close(s.gone)
+	d := json.NewDecoder(stdout)
+	started, exited, ended := false, false, false
+	for {
+		var e event
+		if d.Decode(&e) != nil {
+			break
+		}
+		switch {
+		case e.Started != nil && e.Supervisor != nil:
+			s.root, s.supervisor = *e.Started, *e.Supervisor
+			started = true
+			s.started <- nil
+		case e.Failed != "" && e.Command:
+			s.started <- failure{e.Failed}
+		case e.Failed != "":
+			s.started <- errors.New(e.Failed)
+		case e.Exit != nil && !exited:
+			s.exit, exited = *e.Exit, true
+			close(s.done)
+		case e.Gone != nil:
+			s.end, ended = *e.Gone, true
+		}
+	}
+	err := cmd.Wait()
+	select { // nobody was told, if the supervisor said nothing
+	case s.started <- fmt.Errorf("the supervisor failed: %w: %s", cmp(err, errors.New("no answer")), bytes.TrimSpace(s.stderr.b)):
+	default:
+	}
+	if started && !ended {
+		s.lost(exited)
+	} else if !exited {
+		close(s.done)
+	}
+}
+
+// lost is called when the supervisor was killed. The kernel then kills the launched process; what
+// else the owner file proves to be ours is ended here.
+func (s *Server) lost(exited bool) {
+	report, err := Reclaim(s.spec.Owner, 0)
+	s.end = gone{Killed: report.Killed, Stuck: report.Stuck, LogError: "the supervisor was killed, the log may lack its end"}
+	if err != nil {
+		s.end.LogError += ": " + err.Error()
+	}
+	if !exited {
+		s.exit = Exit{Code: -1, Signal: int(syscall.SIGKILL), By: "outside", Lost: true}
+		close(s.done)
+	}
+}
+
+func cmp(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// failure is the text of a start that failed on the command, as the supervisor worded it.
+type failure struct{ text string }
+
+func (f failure) Error() string { return f.text }
+
+func (f failure) Is(target error) bool { return target == ErrCommand }
+
+func (s *Server) order(o order) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.orders.Encode(o)
+}
+
+// PID of the launched process.
+func (s *Server) PID() int { return s.root.PID }
+
+// Identity of the launched process.
+func (s *Server) Identity() Identity { return s.root }
+
+// Done is closed as soon as the launched process has ended; others of its tree may still live.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Gone is closed when nothing of the tree lives (or what is stuck was given up) and the log is complete.
+func (s *Server) Gone() <-chan struct{} { return s.gone }
+
+// Exit is how the launched process ended; valid once Done is closed.
+func (s *Server) Exit() Exit {
+	if !closed(s.done) {
+		return Exit{}
+	}
+	return s.exit
+}
+
+// Killed are the processes that were alive when the tree was killed: after a server that ended by
+// itself, those that outlived it by more than 2 s. Valid once Gone is closed.
+func (s *Server) Killed() []Process {
+	if !closed(s.gone) {
+		return nil
+	}
+	return s.end.Killed
+}
+
+// LogError is why the log is not complete, such as a full disk; valid once Gone is closed.
+func (s *Server) LogError() error {
+	if !closed(s.gone) || s.end.LogError == "" {
+		return nil
+	}
+	return errors.New(s.end.LogError)
+}
+
+// Signal sends a signal to the launched process alone.
+func (s *Server) Signal(sig syscall.Signal) error {
+	if closed(s.done) {
+		return fmt.Errorf("signal the server: %w", ErrGone)
+	}
+	if err := s.order(order{Signal: int(sig)}); err != nil {
+		return fmt.Errorf("signal the server: %w", errors.Join(ErrGone, err))
+	}
+	return nil
+}
+
+// Stop ends the server: SIGTERM to the launched process, up to grace for it to end, SIGKILL to the
+// whole tree, and at most 30 s for that to work. With a grace of 0 there is no SIGTERM, and when ctx
+// ends the tree is killed at once. It may be called again, and after the server's end: it always
+// returns with the tree gone or its stuck processes named. The error says that the supervisor itself failed.
+func (s *Server) Stop(ctx context.Context, grace time.Duration) (StopReport, error) {
+	began := time.Now()
+	r := StopReport{How: HowKill}
+	switch {
+	case closed(s.done):
+		r.How = HowAlready
+	case grace > 0:
+		_ = s.Signal(syscall.SIGTERM) // an error means that it has just ended
+		if await(ctx, s.done, grace) {
+			r.How = HowTerm
+		}
+	}
+	if r.How != HowKill { // the supervisor gives the rest of the tree a moment, then kills it
+		await(ctx, s.gone, stragglerLimit)
+	}
+	if !closed(s.gone) {
+		_ = s.order(order{Kill: true})
+	}
+	var err error
+	if !await(context.WithoutCancel(ctx), s.gone, stopLimit) {
+		err = errors.New("stop the server: the supervisor does not answer")
+		if left, e := Descendants(s.supervisor.PID); e == nil {
+			r.Stuck = left
+		}
+		_ = s.supervisor.Signal(syscall.SIGKILL)
+	} else {
+		r.Killed, r.Stuck = s.end.Killed, s.end.Stuck
+	}
+	r.Seconds = time.Since(began).Seconds()
+	return r, err
+}
+
+// stragglerLimit is a little more than the time that a supervisor gives to what outlives the launched process.
+const stragglerLimit = 3 * time.Second
+
+// await waits for c, but not longer than limit or ctx.
+func await(ctx context.Context, c <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return closed(c)
+}
+
+// Tree lists the living processes of the server, the launched one and all below it or fallen to the supervisor.
+func (s *Server) Tree() ([]Process, error) { return Descendants(s.supervisor.PID) }
+
+// Listening reports whether the server's own tree listens on a TCP port of this machine; if somebody
+// else does, holder says who, as "pid 812 (python3)". No listener: false, "".
+func (s *Server) Listening(port int) (ours bool, holder string, err error) {
+	tree, err := s.Tree()
+	if err != nil {
+		return false, "", err
+	}
+	pids := make([]int, len(tree))
+	for i, p := range tree {
+		pids[i] = p.PID
+	}
+	return Listening(port, pids)
+}
+
+// Progress samples the work done so far.
+func (s *Server) Progress() (Sample, error) {
+	tree, err := s.Tree()
+	if err != nil {
+		return Sample{}, err
+	}
+	return s.progress.sample(tree), nil
+}
+
+// tailBuffer keeps the last bytes written to it.
+type tailBuffer struct{ b []byte }
+
+// Write implements [io.Writer].
+func (t *tailBuffer) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if over := len(t.b) - 4096; over > 0 {
+		t.b = t.b[over:]
+	}
+	return len(p), nil
+}

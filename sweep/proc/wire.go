@@ -1,0 +1,26 @@
+package proc
+
+// order is a line from the caller to a supervisor. The first holds the start.
+type order struct {
+	Start      *Spec    `json:"start,omitempty"`
+	Supervisor []string `json:"supervisor,omitempty"` // argv of the supervisor, to start the server's shim with
+	Signal     int      `json:"signal,omitempty"`     // for the launched process
+	Kill       bool     `json:"kill,omitempty"`       // the whole tree
+}
+
+// event is a line from a supervisor to the caller: started or failed, then exit, then gone.
+type event struct {
+	Started    *Identity `json:"started,omitempty"` // the launched process
+	Supervisor *Identity `json:"supervisor,omitempty"`
+	Failed     string    `json:"failed,omitempty"`  // the start failed: why
+	Command    bool      `json:"command,omitempty"` // … because the command cannot be executed
+	Exit       *Exit     `json:"exit,omitempty"`    // the launched process ended
+	Gone       *gone     `json:"gone,omitempty"`    // everything ended
+}
+
+// gone is what a supervisor leaves behind.
+type gone struct {
+	Killed   []Process `json:"killed,omitempty"`
+	Stuck    []Process `json:"stuck,omitempty"`
+	LogError string    `json:"log_error,omitempty"`
+}
