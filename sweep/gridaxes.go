@@ -90,12 +90,12 @@ func (r *reading) readAxes(n *yaml.Node) {
 		place := &axisPlace{key: f.key, bundle: f.value.Kind == yaml.MappingNode}
 		r.axes[f.name] = place
 		before := len(r.problems)
-		if other, taken := named[FlatName(f.name)]; taken {
-			r.problem(f.key, "rename one of them", "axes %q and %q have the same key in results", other, f.name)
-		}
-		named[FlatName(f.name)] = f.name
 		axis := Axis{Name: f.name}
-		if r.axisName(f.key, f.name) {
+		other, taken := named[FlatName(f.name)]
+		named[FlatName(f.name)] = f.name
+		if taken {
+			r.problem(f.key, "rename one of them", "axes %q and %q have the same key in results", other, f.name)
+		} else if r.axisName(f.key, f.name) {
 			if place.bundle {
 				axis.Values = r.bundles(f, setBy)
 			} else if r.flag(f.key, f.name) {
@@ -192,7 +192,11 @@ func (r *reading) axisItem(n *yaml.Node, axis string, have int) ([]string, bool)
 		}
 	}
 	remedy := fmt.Sprintf("give it a name: {%s: {a-name: {%s: …}}}", axis, axis)
-	return []string{text}, r.folderName(n, text, "value", remedy)
+	bare := text
+	if number.MatchString(text) {
+		bare = strings.TrimPrefix(text, "-") // a minus stands behind "NAME=", where it is safe
+	}
+	return []string{text}, r.folderName(n, bare, "value", remedy)
 }
 
 // expand turns a series into its values, unless with the have values before it there are too many.

@@ -90,7 +90,7 @@ func (r *reading) readEnv(n *yaml.Node) {
 			r.problem(f.key, "use letters, digits and _", "%q is no name of an environment variable", f.name)
 		case !ok:
 		case strings.Contains(reference.ReplaceAllString(s, ""), "${"):
-			r.problem(f.value, "write ${env:NAME}", "%s holds a reference that is none", f.name)
+			r.problem(f.value, "write ${env:NAME}", "%s holds a ${ that begins no reference", f.name)
 		case secretName(f.name) && s != "" && !reference.MatchString(s):
 			r.problem(f.value, fmt.Sprintf(`write "${env:%s}"`, f.name), "%s looks like a secret in plain text", f.name)
 		default:

@@ -37,7 +37,7 @@ func (r *reading) warmup(n *yaml.Node) {
 		return
 	}
 	if _, err := time.ParseDuration(n.Value); err != nil && !number.MatchString(n.Value) {
-		r.problem(n, "write first-cohort, or a time as in 30s", "warmup %q is neither", n.Value)
+		r.problem(n, "write first-cohort, or 30s", "warmup is first-cohort or a time, not %q", n.Value)
 		return
 	}
 	if d, ok := r.duration(n, "warmup", 0); ok {
@@ -162,8 +162,8 @@ func (r *reading) checkLives() {
 				continue
 			}
 			r.warn(at(name), fmt.Sprintf("write %s or more", shortDuration((2*life).Round(time.Second))),
-				"the window ends after %s, but a request of class %q in %q is expected to take %s (%g tokens at %s%s), and a window needs two such lives",
-				shortDuration(end), c.Name, w.Name, shortDuration(life.Round(100*time.Millisecond)), c.Output.Mean(), TokenTime, r.sped())
+				"the window's %s is %s, but a request of class %q in %q is expected to take %s (%g tokens at %s%s), and a window needs two such lives",
+				name, shortDuration(end), c.Name, w.Name, shortDuration(life.Round(100*time.Millisecond)), c.Output.Mean(), TokenTime, r.sped())
 		}
 	}
 }

@@ -153,6 +153,9 @@ func (r *reading) zeroed(n *yaml.Node, what string) bool {
 	if short == "" || short[0] == '.' {
 		short = "0" + short
 	}
+	if n.Value[0] == '-' {
+		short = "-" + short
+	}
 	r.problem(n, fmt.Sprintf("write %s, or quote it as text", short), "%s is %s, and a number with a leading zero is octal to some readers", what, n.Value)
 	return true
 }
@@ -253,7 +256,7 @@ func clip(s string) string {
 
 // safeName is a name that can be a part of a folder's name and of a key in results: no separators,
 // nothing that a shell or another system reads in its own way.
-var safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+var safeName = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9_.+-]*$`)
 
 // maxName is how long a label, workload or class may be; a folder's name holds several.
 const maxName = 64
@@ -263,7 +266,7 @@ func (r *reading) folderName(n *yaml.Node, s, what, remedy string) bool {
 	switch {
 	case len(s) > maxName:
 		r.problem(n, remedy, "%s is %d characters long, more than the %d that a folder's name can hold", what, len(s), maxName)
-	case !safeName.MatchString(strings.TrimPrefix(s, "-")) || strings.Trim(s, ".") == "":
+	case !safeName.MatchString(s) || strings.Trim(s, ".") == "":
 		r.problem(n, remedy, "%s %q is not safe as a folder's name: only letters, digits and . _ + - are", what, clip(s))
 	default:
 		return true

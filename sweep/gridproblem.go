@@ -64,7 +64,8 @@ func excerpt(line string, col int) (text string, before int) {
 	return head + Printable(string(runes[at:])) + right, utf8.RuneCountInString(head)
 }
 
-// nearest returns the known name that is most like the given one, or "" when none is alike.
+// nearest returns the known name that is most like the given one, or else one whose beginning is;
+// "" when none is alike.
 func nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
@@ -72,6 +73,18 @@ func nearest(name string, known []string) string {
 	best, bestDistance := "", 1+max(1, len(name)/3)
 	for _, k := range known {
 		if d := distance(FlatName(strings.ToLower(name)), FlatName(k)); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	if best != "" || len(name) < 3 {
+		return best
+	}
+	bestDistance = 1 + len(name)/4
+	for _, k := range known {
+		if len(k) <= len(name) {
+			continue
+		}
+		if d := distance(FlatName(strings.ToLower(name)), FlatName(k)[:len(name)]); d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}

@@ -56,25 +56,56 @@ func formatDecimal(digits *big.Int, scale int) string {
 }
 
 // sameText reports whether two values of an axis mean the same: the same text, the same number
-// written in two ways, or two words for "no flag".
-func sameText(a, b string) bool { return a == b || canonical(a) == canonical(b) }
+// written in two ways, or two words for "no flag". It is asked for every config, so it copies nothing.
+func sameText(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if a == "off" || a == "false" {
+		return b == "off" || b == "false"
+	}
+	negA, wholeA, fractionA, okA := bareNumber(a)
+	negB, wholeB, fractionB, okB := bareNumber(b)
+	return okA && okB && negA == negB && wholeA == wholeB && fractionA == fractionB
+}
 
+// canonical gives values that are the same by [sameText] the same text.
 func canonical(s string) string {
 	if s == "false" {
 		return "off"
 	}
-	d, ok := parseDecimal(s)
-	if !ok {
+	negative, whole, fraction, ok := bareNumber(s)
+	switch {
+	case !ok:
 		return s
+	case negative:
+		whole = "-" + whole
 	}
-	s = formatDecimal(d.digits, d.scale)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	return whole + "." + fraction
+}
+
+// bareNumber takes a plain decimal number apart, without the zeros that say nothing.
+func bareNumber(s string) (negative bool, whole, fraction string, ok bool) {
+	digits := strings.TrimPrefix(s, "+")
+	if len(digits) == len(s) {
+		digits = strings.TrimPrefix(s, "-")
+		negative = len(digits) < len(s)
 	}
-	if s == "-0" {
-		return "0"
+	whole, fraction, point := strings.Cut(digits, ".")
+	if !allDigits(whole) || point && !allDigits(fraction) {
+		return false, "", "", false
 	}
-	return s
+	whole, fraction = strings.TrimLeft(whole, "0"), strings.TrimRight(fraction, "0")
+	return negative && (whole != "" || fraction != ""), whole, fraction, true
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // A series is a range "0.80:0.94:0.02" or a ladder "1:256:x2", parsed and counted but not expanded.

@@ -158,6 +158,12 @@ func (r *reading) syntax(data []byte, err error) {
 		n = place(data, one.Mark.Index)
 	}
 	remedy := ""
+	switch {
+	case strings.Contains(one.Message, "mapping values"):
+		remedy = "quote text that holds a colon and a space"
+	case strings.Contains(one.Message, "control characters"):
+		remedy = "take the character out"
+	}
 	if one.ContextMsg != "" {
 		remedy = fmt.Sprintf("%s that begins in line %d", one.ContextMsg, max(one.ContextMark.Line, 1))
 	}

@@ -65,12 +65,12 @@ func (r *reading) entries(n *yaml.Node, what, example string) []*yaml.Node {
 // selection reads names and values of axes, and notes what matches nothing.
 func (r *reading) selection(fields []field, what string) (Params, bool) {
 	var p Params
-	ok := true
+	sweep, ok := r.top["sweep"].value, true
 	for _, f := range fields {
 		text, good := r.value(f.value, fmt.Sprintf("the value of %q", f.name))
 		axis, known := r.axis(f.name)
 		switch {
-		case !known && !r.broken["sweep"]:
+		case !known && (empty(sweep) || sweep.Kind == yaml.MappingNode):
 			r.problem(f.key, didYouMean(f.name, r.axisNames()), "%s matches nothing: no axis is named %q", what, f.name)
 			ok = false
 		case !known || !good || r.axes[f.name].broken:
