@@ -157,7 +157,7 @@ func (r *reading) checkLives() {
 			if m.Requests[c.Name] > 0 {
 				end, name = m.WindowMax, "max"
 			}
-			life := time.Duration(float64(c.Life(TokenTime)) / r.grid.speedup())
+			life := r.grid.faster(c.Life(TokenTime))
 			if end >= 2*life {
 				continue
 			}

@@ -157,6 +157,17 @@ const (
 	StartSlow = 10 * time.Minute
 )
 
+// StartRange is what a start of this plan is taken to last: [StartFast] to [StartSlow], shorter where a
+// simulator runs faster than real time.
+func (p *Plan) StartRange() (lo, hi time.Duration) {
+	return p.Grid.faster(StartFast), p.Grid.faster(StartSlow)
+}
+
+// faster is how long something takes that a sped-up simulator shortens.
+func (g *Grid) faster(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / g.speedup())
+}
+
 // Token times of the first cohort, for the two ends of an estimate.
 const (
 	tokenFast = 10 * time.Millisecond
@@ -189,13 +200,12 @@ func (g *Grid) windowHi(load Load) time.Duration {
 // evenly over the grid's hosts. A sped-up simulator divides starts and cohorts, not windows.
 func (p *Plan) Estimate() (lo, hi time.Duration) {
 	g := p.Grid
-	speed := g.speedup()
-	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / speed) }
+	startLo, startHi := p.StartRange()
 	var longLo, longHi time.Duration // the longest launch
 	for _, l := range p.Launches {
-		launchLo, launchHi := fast(StartFast), fast(StartSlow)+g.Limits.WithDefaults().Stop
+		launchLo, launchHi := startLo, startHi+g.Limits.WithDefaults().Stop
 		for _, load := range l.Loads {
-			loadLo, loadHi := g.loadTime(load, fast)
+			loadLo, loadHi := g.loadTime(load)
 			launchLo, launchHi = launchLo+loadLo, launchHi+loadHi
 		}
 		lo, hi = lo+launchLo, hi+launchHi
@@ -206,7 +216,7 @@ func (p *Plan) Estimate() (lo, hi time.Duration) {
 }
 
 // loadTime is how long one load may take: warm-up and window.
-func (g *Grid) loadTime(load Load, fast func(time.Duration) time.Duration) (lo, hi time.Duration) {
+func (g *Grid) loadTime(load Load) (lo, hi time.Duration) {
 	m := g.Measure
 	lo, hi = m.WindowMin, g.windowHi(load)
 	var cohortLo, cohortHi time.Duration
@@ -215,8 +225,8 @@ func (g *Grid) loadTime(load Load, fast func(time.Duration) time.Duration) (lo, 
 			continue
 		}
 		for _, c := range w.Classes {
-			cohortLo = max(cohortLo, fast(c.Life(tokenFast)))
-			cohortHi = max(cohortHi, fast(time.Duration(c.Output.Max)*tokenSlow))
+			cohortLo = max(cohortLo, g.faster(c.Life(tokenFast)))
+			cohortHi = max(cohortHi, g.faster(time.Duration(c.Output.Max)*tokenSlow))
 		}
 	}
 	if !m.WarmupCohort {

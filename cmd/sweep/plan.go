@@ -213,15 +213,18 @@ func (n plannedNight) text(plan *sweep.Plan, now time.Time) string {
 // planTime says how long a plan takes and when it would be done.
 func planTime(plan *sweep.Plan, now time.Time) string {
 	lo, hi := plan.Estimate()
+	startLo, startHi := plan.StartRange()
 	return fmt.Sprintf("%s, %s: %s to %s (windows of %s to %s; a start is taken to last %s to %s)\nbegun now, done between %s and %s",
 		plural(len(plan.Launches), "start"), plural(plan.Cells(), "cell"), rough(lo), rough(hi),
-		rough(plan.Grid.Measure.WindowMin), rough(plan.WindowHi()), rough(sweep.StartFast), rough(sweep.StartSlow),
+		rough(plan.Grid.Measure.WindowMin), rough(plan.WindowHi()), rough(startLo), rough(startHi),
 		clockTime(now, now.Add(lo)), clockTime(now, now.Add(hi)))
 }
 
-// rough writes a time as a person would say it: seconds below two minutes, minutes below ten hours.
+// rough writes a time as a person would say it, with no more figures than an estimate has.
 func rough(d time.Duration) string {
 	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d < 2*time.Hour:
