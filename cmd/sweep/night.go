@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sweep/report"
+	"sweep/sweep"
+	"sweep/sweep/engine"
+	"sweep/sweep/host"
+)
+
+// gridOf reads a grid and expands it; repeats, when not 0, replaces the grid's own.
+func gridOf(env *environ, path string, repeats int) (*sweep.Plan, *sweep.Engine, error) {
+	grid, err := loadGrid(env, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if repeats > 0 {
+		grid.Repeats = repeats
+	}
+	plan, err := grid.Plan()
+	if err != nil {
+		return nil, nil, exitWith(exitUsage, err)
+	}
+	e, ok := engine.Lookup(grid.Engine)
+	if !ok {
+		return nil, nil, exitWith(exitUsage, fmt.Errorf("unknown engine %q", grid.Engine))
+	}
+	return plan, e, nil
+}
+
+// startNight makes a new night and runs it to its end.
+func startNight(env *environ, o sweep.NightOptions) error {
+	o.Version, o.Now = version(), time.Now()
+	n, err := sweep.CreateNight(o)
+	if err != nil {
+		return exitWith(exitEnvironment, fmt.Errorf("no night was started: %w", err))
+	}
+	return finishNight(env, n)
+}
+
+// finishNight runs what is missing in a night, writes its report, closes it, and says how it ended.
+func finishNight(env *environ, n *sweep.Night) error {
+	summary, err := runNight(env, n)
+	err = errors.Join(err, n.Close())
+	if err != nil {
+		return exitWith(exitEnvironment, fmt.Errorf("%w\n%d of %d cells have their result; nothing of them is lost. When the cause is gone, go on with: %s",
+			err, summary.Recorded, summary.Planned, resumeCommand(n.Dir)))
+	}
+	if summary.Interrupted {
+		env.say("interrupted: %d of %d cells have their result. Go on with: %s", summary.Recorded-summary.Outcomes[sweep.Aborted], summary.Planned, resumeCommand(n.Dir))
+		return exitWith(exitInterrupted, nil)
+	}
+	if err := showNight(env, n.Dir); err != nil {
+		return err
+	}
+	if code := summary.Code(); code != exitOK {
+		return exitWith(code, nil)
+	}
+	return nil
+}
+
+func resumeCommand(dir string) string { return sweep.ShellLine([]string{"sweep", "resume", dir}) }
+
+// runNight runs what is missing in a night, with signals and progress.
+func runNight(env *environ, n *sweep.Night) (sweep.Summary, error) {
+	hosts, err := nightHosts(n)
+	if err != nil {
+		return n.Summary(), err
+	}
+	progress, log := env.progress()
+	ctx, now, done := env.interruptible(progress)
+	defer done()
+	r := &sweep.Runner{Night: n, Hosts: hosts, Progress: progress, Log: log}
+	return r.Run(ctx, now)
+}
+
+// nightHosts makes the hosts that a night's manifest names. Each agent is this very program.
+func nightHosts(n *sweep.Night) ([]sweep.Host, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(n.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var hosts []sweep.Host
+	for _, h := range n.Manifest.Hosts {
+		hosts = append(hosts, &host.Local{ID: h.Name, Night: dir, Agent: []string{self, "agent"}})
+	}
+	return hosts, nil
+}
+
+// progress chooses how the night is told, and returns a logger that does not tear its display.
+func (env *environ) progress() (*story, *slog.Logger) {
+	var v view
+	switch _, onTerminal := terminal(env.Stderr); {
+	case env.Quiet:
+		v = quietView{env.Stderr}
+	case onTerminal && env.Getenv("TERM") != "dumb":
+		v = newBarView(env.Stderr)
+	default:
+		v = newLineView(env.Stderr, time.Now)
+	}
+	s := newStory(v, time.Now)
+	level := slog.LevelWarn
+	if env.Verbose {
+		level = slog.LevelDebug
+	}
+	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: level}))
+}
+
+// interruptible returns two contexts: the first signal ends ctx, which stops the night cleanly; the
+// second ends now, which kills everything at once. done gives the signals back.
+func (env *environ) interruptible(s *story) (ctx, now context.Context, done func()) {
+	ctx, cancel := context.WithCancel(env.Ctx)
+	now, kill := context.WithCancel(context.WithoutCancel(env.Ctx))
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	pipe := make(chan os.Signal, 1) // a reader of ours that went away must not end the night
+	signal.Notify(pipe, syscall.SIGPIPE)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			case sig := <-signals:
+				switch n {
+				case 0:
+					s.interrupted(fmt.Sprintf("%v: stopping the server and closing the night; once more stops at once", sig))
+					cancel()
+				case 1:
+					s.interrupted(fmt.Sprintf("%v: killing what is left", sig))
+					kill()
+				}
+			}
+		}
+	})
+	return ctx, now, func() {
+		signal.Stop(signals)
+		signal.Stop(pipe)
+		close(stop)
+		wg.Wait()
+		cancel()
+		kill()
+	}
+}
+
+// showNight writes the report of a night: its table to standard output, its files into the night, and
+// as the last line where they are.
+func showNight(env *environ, dir string) error {
+	n, err := report.Read(dir)
+	if err != nil {
+		return err
+	}
+	s := report.Summarize(n)
+	files, err := report.WriteFolder(n, s)
+	if err != nil {
+		return err
+	}
+	switch env.Format {
+	case "markdown":
+		err = report.WriteMarkdown(env.Stdout, s, files.Pictures)
+	case "csv":
+		err = report.WriteCSV(env.Stdout, n)
+	case "json":
+		err = report.WriteJSON(env.Stdout, s)
+	default:
+		width, _ := terminal(env.Stdout)
+		err = report.WriteTable(env.Stdout, s, report.Options{Width: width, Color: env.colorOn(env.Stdout)})
+	}
+	if err != nil {
+		return err
+	}
+	for _, reason := range files.Skipped {
+		env.say("not drawn: %s", reason)
+	}
+	env.say("report: %s with %s beside it; see it again with: %s",
+		files.Summary, plural(2*len(files.Pictures), "picture"), sweep.ShellLine([]string{"sweep", "report", dir}))
+	return nil
+}
+
+// say writes one line to a person, unless only problems are wanted.
+func (env *environ) say(format string, args ...any) {
+	if !env.Quiet {
+		fmt.Fprintln(env.Stderr, printableLines(fmt.Sprintf(format, args...)))
+	}
+}
+
+// outputFlag gives cmd the flag for the folder of all nights.
+func outputFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVarP(dir, "output-dir", "o", "results", "folder in which the night gets a folder of its own")
+	_ = cmd.MarkFlagDirname("output-dir") // completion only
+}
