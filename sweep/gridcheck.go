@@ -28,7 +28,7 @@ func (r *reading) checkSize() bool {
 	var factors []string
 	for _, a := range r.grid.Axes {
 		configs = saturated(configs, max(1, len(a.Values)))
-		factors = append(factors, strconv.Itoa(len(a.Values)))
+		factors = append(factors, strconv.Itoa(max(1, len(a.Values))))
 	}
 	configs = min(configs+len(r.grid.Include), maxInt)
 	loads := max(1, len(r.grid.Loads))

@@ -160,9 +160,13 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 			r.Axes = append(r.Axes, Param{name, value})
 		}
 	}
+	ofClass := map[string]bool{} // what MarshalJSON writes for each pool; "mean_concurrency" is a value
+	for _, p := range k.Pools {
+		ofClass[p.Class+"_concurrency"] = true
+	}
 	for name, raw := range all {
 		var v float64
-		if !notValues[name] && !strings.HasSuffix(name, "_concurrency") && json.Unmarshal(raw, &v) == nil {
+		if !notValues[name] && !ofClass[name] && json.Unmarshal(raw, &v) == nil {
 			r.Values[name] = v
 		}
 	}

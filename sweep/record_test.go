@@ -1,0 +1,32 @@
+package sweep
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+)
+
+// TestRecordKeepsValues holds that each value of a record comes back from its line, beside keys that
+// only look like values.
+func TestRecordKeepsValues(t *testing.T) {
+	t.Parallel()
+	want := Record{
+		Axes:   Params{{"mem-fraction-static", "0.80"}, {"max-running-requests", "64"}},
+		Load:   Load{"w", []Pool{{"short", 3}, {"long", 1}}},
+		Values: Values{"mean_concurrency": 3.5, "kv_tokens": 159277, "output_throughput": 1300.25, "short_p99_ttft_ms": 12},
+	}
+	line, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Record
+	if err := json.Unmarshal(line, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(got.Values, want.Values) {
+		t.Errorf("values %v, want %v", got.Values, want.Values)
+	}
+	if got.Axes.String() != want.Axes.String() || got.Load.String() != want.Load.String() {
+		t.Errorf("axes %s, load %s", got.Axes, got.Load)
+	}
+}
