@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -16,6 +17,7 @@ const (
 	readSize    = 32 << 10         // bytes of one read
 	dialTimeout = 10 * time.Second // to open a connection
 	lingerLimit = time.Second      // from the stream's end mark to the end of the response
+	staleLimit  = time.Second / 4  // a kept connection that ends so soon, without a byte, was being closed: llama.cpp closes after two or so requests
 	idleLimit   = 2 * time.Second  // a connection idle for longer is not used again: SGLang closes after 5 s
 )
 
@@ -33,7 +35,8 @@ type client struct {
 	conn   net.Conn // guarded by mu: stop may close it at any time
 	closed bool     // no more connections
 
-	used time.Duration // when the connection was last used
+	used   time.Duration // when the connection was last used
+	resent int           // requests sent again over a new connection
 }
 
 // dialer returns a function that connects to the server of a URL.
@@ -137,18 +140,27 @@ func (c *client) do(ctx context.Context, request []byte) (sent time.Duration, er
 		n, werr := conn.Write(request)
 		err = c.read(conn) // after a failed write too: a server may refuse before it has read everything
 		c.used = c.since()
-		if werr == nil || err == nil || c.reply.resp.headDone() {
-			if werr != nil || err != nil || c.reply.resp.close {
-				c.drop()
-			}
-			return sent, err
+		switch {
+		case werr == nil && err == nil && !c.reply.resp.close:
+			return sent, nil
+		case reused && c.reply.untouched() && stale(err) && (n < len(request) || c.used-sent < staleLimit):
+			// The server was closing the kept connection while the request was on its way. Nothing was made of it: a
+			// server that dies over a request does not get so far, and is met again on the new connection.
+			c.drop()
+			c.resent++
+			continue
 		}
 		c.drop()
-		// A kept connection that the server had closed meanwhile: it cannot have acted on a part of a request.
-		if !reused || n == len(request) || errors.Is(werr, net.ErrClosed) {
-			return sent, werr
+		if werr != nil && err != nil && !c.reply.resp.headDone() {
+			err = werr
 		}
+		return sent, err
 	}
+}
+
+// stale says whether a connection ended from the other side.
+func stale(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // read reads one response to its end. An end of the connection after the stream's end mark, or where it

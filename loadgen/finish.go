@@ -68,6 +68,15 @@ func (r *run) notes() []string {
 	if chunks > 0 {
 		notes = append(notes, fmt.Sprintf("tokens of streams that the window's end cut are counted by the tokens per event of their class: %d events", chunks))
 	}
+	resent := 0
+	for _, p := range r.pools {
+		for _, s := range p.slots {
+			resent += s.client.resent
+		}
+	}
+	if resent > 0 {
+		notes = append(notes, fmt.Sprintf("%d requests met a connection that the server was closing, and went over a new one", resent))
+	}
 	if r.blank {
 		notes = append(notes, "some requests ended well without a finish reason")
 	}

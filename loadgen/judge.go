@@ -152,7 +152,7 @@ func (r *reply) broken(err error) verdict {
 		kind = KindReset
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
 		kind = KindCut
-		if !r.resp.headDone() && r.resp.state == stateHead && len(r.resp.line) == 0 && !r.resp.inField {
+		if r.untouched() {
 			kind = KindEmpty
 		}
 	}

@@ -41,6 +41,11 @@ func (r *reply) reset() {
 	*r = reply{resp: resp, chunks: chunks, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
 }
 
+// untouched says whether no byte of an answer has come.
+func (r *reply) untouched() bool {
+	return r.resp.state == stateHead && !r.resp.inField && len(r.resp.line) == 0
+}
+
 // feed parses the bytes of one read, all stamped with the same time.
 func (r *reply) feed(b []byte, now time.Duration) (int, error) {
 	r.now, r.fresh, r.texts = now, 0, 0
