@@ -51,6 +51,7 @@ type rule struct {
 	begins  []string // the message, or the exception's text, begins with one of these
 	has     []string // or contains one of these
 	classes []string // or the exception is of one of these classes
+	ends    []string // and, when not empty, ends with one of these
 	raised  bool     // counts only as the text of an exception
 	unless  string   // and not when this stands in the message
 	sign    sweep.Sign
@@ -74,8 +75,11 @@ type note struct {
 	text   string
 }
 
-// bar names the work behind a progress bar's label.
-type bar struct{ label, text string }
+// bar names the work behind a progress bar's label, and the phase that it proves to have begun.
+type bar struct {
+	label, text string
+	phase       sweep.Phase
+}
 
 // How the numbers of several ranks and lines become one fact. Of one rank the last line counts.
 const (
@@ -153,6 +157,10 @@ func (g *grammar) match(s said) (rule, bool) {
 
 func (r rule) fits(s said) bool {
 	if r.raised && s.class == "" || r.unless != "" && strings.Contains(s.message, r.unless) {
+		return false
+	}
+	ends := func(t string) bool { return strings.HasSuffix(s.message, t) }
+	if len(r.ends) > 0 && !slices.ContainsFunc(r.ends, ends) {
 		return false
 	}
 	begins := func(t string) bool { return strings.HasPrefix(s.text, t) || strings.HasPrefix(s.message, t) }

@@ -18,8 +18,6 @@ var llamaMarks = []mark{
 	{has: "listening on http://", ready: true},
 }
 
-var slotsLine = regexp.MustCompile(`initializing, n_slots = (\d+), n_ctx_slot = (\d+)(?:, kv_unified = '(true|false)')?`)
-
 var llamaNumbers = []number{
 	{name: "max_running_requests", has: "n_slots = ", find: regexp.MustCompile(`initializing, n_slots = (\d+)`), fold: foldMin, final: true},
 	{name: "context_length", has: "n_ctx_slot = ", find: regexp.MustCompile(`n_ctx_slot = (\d+)`), fold: foldMin, final: true},
@@ -50,18 +48,24 @@ func llamaPrefix(line string) (rank, message string, prefixed bool) {
 	return "", line[n:], n > 0
 }
 
+var handling = regexp.MustCompile(`^error while handling argument "([^"]*)": (?:error: )?(.*)$`)
+
 // llamaRules explain the ends of a llama-server. Memory of a CPU backend is the host's; that of a CUDA,
 // ROCm or Metal buffer is the device's.
 var llamaRules = []rule{
-	{begins: []string{"error: invalid argument: ", "error: unknown argument: ", "error while handling argument "}, phase: sweep.PhaseLaunch,
-		sign: sweep.Sign{Outcome: sweep.BadFlag, Priority: classFlag, Detail: "the server refuses its flags: $1"}, detail: everything},
+	{begins: []string{"error: invalid argument: ", "error: unknown argument: "}, phase: sweep.PhaseLaunch,
+		sign: sweep.Sign{Outcome: sweep.BadFlag, Priority: classFlag, Detail: "the server does not know the flag $1"}, detail: regexp.MustCompile(`argument: (.*)$`)},
+	{begins: []string{"error while handling argument "}, phase: sweep.PhaseLaunch, ends: []string{": stoi", ": stof", ": stoul", ": stoll"},
+		sign: sweep.Sign{Outcome: sweep.BadFlag, Priority: classFlag, Detail: "the server refuses its flags: $1 wants a number"}, detail: handling},
+	{begins: []string{"error while handling argument "}, phase: sweep.PhaseLaunch,
+		sign: sweep.Sign{Outcome: sweep.BadFlag, Priority: classFlag, Detail: "the server refuses its flags: $1: $2"}, detail: handling},
 	{has: []string{"quantized V cache requires flash_attn", "V cache quantization requires flash_attn"}, phase: sweep.PhaseKV,
 		sign: sweep.Sign{Outcome: sweep.BadFlag, Priority: classFlag, Detail: "the server refuses its flags: a quantized V cache needs flash attention (fa: on)"}},
 	{has: []string{"failed to open GGUF file", "invalid magic characters", "failed to read key-value pairs", "has invalid GGUF type", "data is not within the file bounds", "unknown model architecture",
 		"error loading model: ", "missing tensor '"}, unless: "out of memory", phase: sweep.PhaseWeights,
 		sign: sweep.Sign{Outcome: sweep.BadModel, Priority: classFlag, Detail: "the model cannot be read: $1"}, detail: regexp.MustCompile(`^[\w ]+: (.*)$`)},
 	{has: []string{"couldn't bind HTTP server socket", "couldn't bind to server socket"}, phase: sweep.PhaseLaunch,
-		sign: sweep.Sign{Outcome: sweep.BusyPort, Priority: classPort}},
+		sign: sweep.Sign{Outcome: sweep.BusyPort, Priority: classPort, Detail: "the port is taken: $1"}, detail: regexp.MustCompile(`(couldn't .*)$`)},
 	{has: []string{"insufficient memory (attempted to allocate"},
 		sign:   sweep.Sign{Outcome: sweep.HostShort, Priority: classHost, Detail: "host memory refused: tried to allocate $1 MB"},
 		detail: regexp.MustCompile(`attempted to allocate +([\d.]+) MB`)},
@@ -83,30 +87,44 @@ var llamaRules = []rule{
 		sign: sweep.Sign{Effect: true, Priority: classStopped}},
 }
 
-// llamaReader adds what llama-server's one line about its slots means: with a pool of each slot's own
-// the pool is slots × context, with a unified one it is the context.
-type llamaReader struct{ *reader }
+// llamaReader adds the size of the KV pool, which llama-server does not print: it is the context of one
+// sequence for each slot, or for all slots together when they share one pool. The line about the slots
+// cuts the context to what the model was trained for; the pool is not cut, and a warning says its size.
+type llamaReader struct {
+	*reader
+	sequence float64 // tokens, from the warning; 0: there was none
+}
+
+var (
+	slotsLine    = regexp.MustCompile(`initializing, n_slots = (\d+), n_ctx_slot = (\d+)(?:, kv_unified = '(true|false)')?`)
+	sequenceLine = regexp.MustCompile(`n_ctx_seq \((\d+)\) > n_ctx_train`)
+)
 
 // Feed reads the next bytes of the log.
-func (r llamaReader) Feed(p []byte) []sweep.LogEvent { return withPool(r.reader.Feed(p)) }
+func (r *llamaReader) Feed(p []byte) []sweep.LogEvent { return r.withPool(r.reader.Feed(p)) }
 
 // Close reads what is left of an unfinished line.
-func (r llamaReader) Close() []sweep.LogEvent { return withPool(r.reader.Close()) }
+func (r *llamaReader) Close() []sweep.LogEvent { return r.withPool(r.reader.Close()) }
 
-func withPool(events []sweep.LogEvent) []sweep.LogEvent {
-	for i := range events {
-		e := events[i]
-		if e.Kind != sweep.LogFact || e.Name != "context_length" {
+func (r *llamaReader) withPool(events []sweep.LogEvent) []sweep.LogEvent {
+	var out []sweep.LogEvent
+	for _, e := range events {
+		out = append(out, e)
+		if m := sequenceLine.FindStringSubmatch(e.Evidence.Text); m != nil {
+			r.sequence, _ = strconv.ParseFloat(m[1], 64)
+		}
+		m := slotsLine.FindStringSubmatch(e.Evidence.Text)
+		if m == nil || e.Kind != sweep.LogFact || e.Name != "context_length" {
 			continue
 		}
-		if m := slotsLine.FindStringSubmatch(e.Evidence.Text); m != nil {
-			pool := e
-			pool.Name = "kv_tokens"
-			if slots, err := strconv.ParseFloat(m[1], 64); err == nil && m[3] != "true" {
-				pool.Value *= slots
-			}
-			events = append(events, pool)
+		e.Name = "kv_tokens"
+		if r.sequence > 0 {
+			e.Value = r.sequence
 		}
+		if slots, err := strconv.ParseFloat(m[1], 64); err == nil && m[3] != "true" {
+			e.Value *= slots
+		}
+		out = append(out, e)
 	}
-	return events
+	return out
 }

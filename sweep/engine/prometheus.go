@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -136,10 +137,8 @@ func (s sample) key(without []string) string {
 	}
 	key := make([]byte, 0, len(s.labels))
 	s.eachLabel(func(n, v []byte) {
-		for _, w := range without {
-			if string(n) == w {
-				return
-			}
+		if slices.Contains(without, string(n)) {
+			return
 		}
 		key = append(append(append(append(key, n...), '='), v...), ',')
 	})

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -69,8 +70,8 @@ func (r *reader) Close() []sweep.LogEvent {
 func (r *reader) piece(p piece) {
 	line := string(p.text)
 	at := sweep.Evidence{Line: p.line, Offset: p.offset}
-	if progress, behind, ok := r.bar(line); ok {
-		at.Text = cut(line, maxEvidence)
+	at.Text = cut(line, maxEvidence)
+	if progress, behind, ok := r.bar(line, at); ok {
 		r.emit(progress, at)
 		if line = behind; line == "" {
 			return
@@ -124,6 +125,8 @@ func (r *reader) stack(s *said) {
 			}
 		}
 		s.rank = r.trace.rank
+	case r.trace.open && strings.HasPrefix(s.message, "    "): // the source line of a frame
+		s.rank, s.quoted = r.trace.rank, true
 	default:
 		s.rank = r.trace.rank
 	}
@@ -211,7 +214,7 @@ func (f *folded) take(n number, rank string, v float64) bool {
 	case n.fold == foldMax && known:
 		v = max(v, old)
 	case n.fold == foldSum:
-		v += old
+		v = math.Round((v+old)*1e6) / 1e6 // as exact as the lines are
 	}
 	f.byRank[rank] = v
 	for _, x := range f.byRank {
@@ -253,7 +256,7 @@ func (r *reader) sign(s said, at sweep.Evidence) {
 	case ok:
 		e = rule.event(s)
 		r.barred = r.barred || !r.ready && e.Sign.Outcome == sweep.BusyPort && !e.Sign.Effect
-	case s.class != "" && s.class != "what" && !s.prefixed && r.trace.open:
+	case s.class != "" && !quiet[s.class] && !s.prefixed && r.trace.open:
 		e.Sign = r.trace.unknown(s)
 	default:
 		return
@@ -269,6 +272,9 @@ func (r *reader) sign(s said, at sweep.Evidence) {
 	r.emit(e, at)
 }
 
+// quiet are exceptions that only say that somebody asked to stop, and a C++ message without a class.
+var quiet = map[string]bool{"what": true, "KeyboardInterrupt": true, "SystemExit": true, "asyncio.exceptions.CancelledError": true, "asyncio.CancelledError": true}
+
 // unknown is the sign of an exception that no rule knows.
 func (t trace) unknown(s said) sweep.Sign {
 	sign := sweep.Sign{Outcome: sweep.CrashStart, Cause: "unknown", Priority: classStray, Detail: cut(s.message, 300)}
@@ -282,10 +288,10 @@ func (t trace) unknown(s said) sweep.Sign {
 	return sign
 }
 
-var barLine = regexp.MustCompile(`^(?:([^|%]*?):?\s+)?(\d+)%[^\d][^\[]*?(\d+)/(\d+) \[[^\]]*?(?:,\s*([\d.?]+)(it/s|s/it))?[^\]]*\]`)
+var barLine = regexp.MustCompile(`^(?:([^|%]*?):?\s+)?(\d+)%[^\d][^\[]*?(\d+)/(\d+) \[(?:[^\],]*,\s*([\d.?]+)(it/s|s/it))?[^\]]*\]`)
 
 // bar reads a progress bar, and returns what stands behind it.
-func (r *reader) bar(line string) (e sweep.LogEvent, behind string, ok bool) {
+func (r *reader) bar(line string, at sweep.Evidence) (e sweep.LogEvent, behind string, ok bool) {
 	if !strings.Contains(line, "%") || !strings.Contains(line, "it") {
 		return e, "", false
 	}
@@ -301,8 +307,13 @@ func (r *reader) bar(line string) (e sweep.LogEvent, behind string, ok bool) {
 	}
 	done, _ := strconv.ParseFloat(group(3), 64)
 	total, _ := strconv.ParseFloat(group(4), 64)
+	work := r.grammar.work(group(1))
+	r.begin(work.phase, at)
 	phase := r.furthest()
-	text := r.grammar.work(group(1), phase) + " " + group(3) + "/" + group(4)
+	if work.text == "" {
+		work.text = string(phase)
+	}
+	text := work.text + " " + group(3) + "/" + group(4)
 	if rate, err := strconv.ParseFloat(group(5), 64); err == nil && rate > 0 {
 		if group(6) == "s/it" {
 			rate = 1 / rate
@@ -316,17 +327,22 @@ func (r *reader) bar(line string) (e sweep.LogEvent, behind string, ok bool) {
 	return e, strings.TrimSpace(line[m[1]:]), true
 }
 
-// work names what a bar counts: by its label, else by the phase.
-func (g *grammar) work(label string, phase sweep.Phase) string {
+// work is what a bar counts, by its label; nothing for a bar without one.
+func (g *grammar) work(label string) bar {
 	for _, b := range g.bars {
 		if strings.Contains(label, b.label) {
-			return b.text
+			return b
 		}
 	}
-	if label = strings.TrimSpace(label); label != "" {
-		return label
+	return bar{text: strings.TrimSpace(label)}
+}
+
+// begin notes that a phase has begun, when only a bar of one process says so.
+func (r *reader) begin(phase sweep.Phase, at sweep.Evidence) {
+	if phase != "" && r.furthest().Before(phase) {
+		r.phases[""] = phase
+		r.emit(sweep.LogEvent{Kind: sweep.LogPhase, Phase: phase}, at)
 	}
-	return string(phase)
 }
 
 func (r *reader) furthest() sweep.Phase {

@@ -48,8 +48,9 @@ var sglangNumbers = []number{
 }
 
 var sglangBars = []bar{
-	{"checkpoint shards", "weights"}, {"loading shards", "weights"}, {"Capturing", "graph"}, {"Compiling num tokens", "graph"},
-	{"DeepGEMM", "DeepGEMM kernels"},
+	{"checkpoint shards", "weights", sweep.PhaseWeights}, {"loading shards", "weights", sweep.PhaseWeights},
+	{"Capturing", "graph", sweep.PhaseGraph}, {"Compiling num tokens", "graph", sweep.PhaseGraph},
+	{"DeepGEMM", "DeepGEMM kernels", ""},
 }
 
 var sglangNotes = []note{

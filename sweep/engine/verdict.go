@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func verdict(a sweep.Autopsy) sweep.Ending {
 		e.Detail = fmt.Sprintf("no progress for the limit of phase %s", e.Phase)
 		e.Evidence = a.Last
 		return e
-	case cause == nil:
+	case cause == nil || stopped(e.Exit) && cause.Sign.Priority >= classDeath:
 		return unexplained(a, signs, e)
 	}
 	return explained(a, signs, *cause, e)
@@ -202,11 +203,11 @@ func unexplained(a sweep.Autopsy, signs []sweep.LogEvent, e sweep.Ending) sweep.
 		e.Outcome = sweep.CrashLoad
 	}
 	switch sig := e.Exit.Signal; {
+	case stopped(e.Exit):
+		e.Outcome, e.Cause = sweep.Aborted, ""
+		e.Detail = "stopped by " + cmp.Or(e.Exit.By, "outside")
 	case sig == 0:
 		e.Detail = fmt.Sprintf("the server ended with exit code %d and said nothing of a reason", e.Exit.Code)
-	case sig == sigTerm || sig == sigInt || e.Exit.By == "sweep":
-		e.Outcome, e.Cause = sweep.Aborted, ""
-		e.Detail = fmt.Sprintf("stopped by signal %d from %s", sig, cmpOr(e.Exit.By, "outside"))
 	case sig == sigKill && e.Exit.By != "server":
 		e.Cause = "killed"
 		e.Detail = "somebody sent SIGKILL to the server; nothing proves who"
@@ -218,11 +219,9 @@ func unexplained(a sweep.Autopsy, signs []sweep.LogEvent, e sweep.Ending) sweep.
 	return e
 }
 
-func cmpOr(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
+// stopped reports an end that somebody asked for.
+func stopped(x *sweep.Exit) bool {
+	return x != nil && (x.By == "sweep" || x.Signal == sigTerm || x.Signal == sigInt)
 }
 
 // notice is the first line that says at least that something died, else the last line of the log.
