@@ -13,11 +13,7 @@
 // A value that the driver does not give is absent (nil), never 0.
 package gpu
 
-import (
-	"context"
-	"errors"
-	"time"
-)
+import "errors"
 
 // ErrNone says that this machine has no devices: there is no nvidia-smi, or it finds none.
 var ErrNone = errors.New("no GPU in this machine")
@@ -58,63 +54,4 @@ type Process struct {
 	PID    int    `json:"pid"`  // in the host's numbering: inside a container it may be nobody
 	Name   string `json:"name"`
 	Memory *int64 `json:"memory,omitempty"` // bytes
-}
-
-// Reader asks nvidia-smi. The zero value asks the one on PATH. Use one Reader for a machine: it
-// learns which fields the driver knows, and never has two calls under way. It is safe for use by
-// several goroutines.
-type Reader struct {
-	Command []string      // argv prefix; nil is nvidia-smi
-	Timeout time.Duration // for one call; 0 is 15 s
-}
-
-// Devices lists the devices by index.
-func (r *Reader) Devices(ctx context.Context) ([]Device, error) { return nil, ErrNone }
-
-// Processes lists the processes that compute on the devices.
-func (r *Reader) Processes(ctx context.Context) ([]Process, error) { return nil, ErrNone }
-
-// Memory is the host's memory in bytes. Swap is not counted.
-type Memory struct {
-	Total     int64  `json:"total"`           // of the machine, or the limit that this process runs under where that is less
-	Available int64  `json:"available"`       // that can be had without swapping
-	Limit     string `json:"limit,omitempty"` // the control group that limits it, "" is the machine itself
-}
-
-// HostReader reads the host's memory. The zero value reads /proc/meminfo and the limits of the
-// control groups that this process is in.
-type HostReader struct {
-	Meminfo []string      // a command that prints what /proc/meminfo would hold; no other limit is looked at then
-	Timeout time.Duration // for that command; 0 is 15 s
-}
-
-// HostMemory is the memory that the host has and what can be had of it now.
-func (h *HostReader) HostMemory(ctx context.Context) (Memory, error) {
-	return Memory{}, errors.ErrUnsupported
-}
-
-// Baseline is the memory in use on each device, in bytes by UUID, while nothing of ours runs.
-// Devices that do not say are not in it.
-type Baseline map[string]int64
-
-// Used is the memory in use on these devices now.
-func Used(devices []Device) Baseline { return nil }
-
-// Lister is the part of a [Reader] that [WaitBaseline] needs.
-type Lister interface {
-	Devices(ctx context.Context) ([]Device, error)
-}
-
-// BaselineReport is what a wait for the baseline saw.
-type BaselineReport struct {
-	Seconds float64          `json:"seconds"`        // until the first of the clean polls, or until it was given up
-	Polls   int              `json:"polls"`          //
-	Over    map[string]int64 `json:"over,omitempty"` // bytes above the baseline at the last poll, by UUID, of devices that are not clean
-}
-
-// WaitBaseline waits until each device of the baseline uses at most max(256 MiB, 1 % of its memory)
-// more than then, at three polls a second apart. ctx bounds the wait; when it ends the error wraps
-// [ErrDirty] and the report says which devices are how far off.
-func WaitBaseline(ctx context.Context, devices Lister, baseline Baseline) (BaselineReport, error) {
-	return BaselineReport{}, errors.ErrUnsupported
 }
