@@ -158,8 +158,9 @@ func sloColumn(sheet *Sheet, drop int) valueColumn {
 func metricByName(name string, drop int, squares []*Square) valueColumn {
 	m := metric(name)
 	head := [2]string{m.Title, m.Unit}
-	if m.Unit == "requests" || m.Unit == "tokens" || m.Unit == "share" {
-		head[1] = ""
+	switch m.Unit {
+	case "requests", "requests/s", "tokens", "share":
+		head[1] = "" // the title says it
 	}
 	return metricColumn(m, head, drop, squares)
 }

@@ -41,7 +41,7 @@ func (n *Night) command(q *Square) string {
 			return sweep.Printable(r.Command)
 		}
 		if argv := n.launchArgv(r.Dir); len(argv) > 0 {
-			return sweep.Printable(shellJoin(argv))
+			return sweep.Printable(sweep.ShellLine(argv))
 		}
 	}
 	return ""
@@ -60,18 +60,4 @@ func (n *Night) launchArgv(dir string) []string {
 		return nil
 	}
 	return launch.Argv
-}
-
-// shellJoin quotes words for a POSIX shell.
-func shellJoin(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-", r)
-		}) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		words[i] = w
-	}
-	return strings.Join(words, " ")
 }

@@ -127,7 +127,7 @@ func (s *Summary) headline(sheet *Sheet) []string {
 	v, _ := medianOf(values)
 	decimals := throughput().decimals([]float64{v})
 	word := "Best measured"
-	if s.Night.Repeats > 1 {
+	if len(values) > 1 {
 		word = "Best"
 	}
 	line := fmt.Sprintf("%s: %s tok/s with %s in flight: %s", word, commas(v, decimals), poolLabel(q.Load), s.Night.names().title(sheet.Best.Config))
@@ -137,7 +137,10 @@ func (s *Summary) headline(sheet *Sheet) []string {
 		line += " (the baseline)"
 	}
 	line += "."
-	if len(values) == 1 {
+	switch {
+	case len(values) == 1 && s.Night.Repeats > 1:
+		return []string{line + " 1 repeat so far: no noise estimate."}
+	case len(values) == 1:
 		return []string{line + " 1 repeat: no noise estimate."}
 	}
 	lo, hi := span(values)
@@ -153,19 +156,25 @@ func (s *Summary) headline(sheet *Sheet) []string {
 }
 
 func (s *Summary) noBest(sheet *Sheet) string {
-	measured, met := 0, 0
+	measured, met, judged := 0, 0, 0
 	for _, row := range sheet.Rows {
 		if row.Best == nil {
 			continue
 		}
 		measured++
-		if ok, _ := row.Best.MeetsSLO(); ok {
+		ok, known := row.Best.MeetsSLO()
+		if ok {
 			met++
+		}
+		if known {
+			judged++
 		}
 	}
 	switch {
 	case measured == 0:
 		return "No config can be named best: nothing has been measured."
+	case sheet.SLO && judged == 0:
+		return "No config can be named best: no load had enough requests to judge the service levels."
 	case sheet.SLO && met == 0:
 		return "No config can be named best: no load met the service levels."
 	}
@@ -186,7 +195,7 @@ func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes) *tex
 	for _, v := range values {
 		t.columns = append(t.columns, v.col)
 	}
-	t.columns = append(t.columns, textColumn{head: [2]string{"outcome"}})
+	t.columns = append(t.columns, textColumn{head: [2]string{"outcome"}, wrap: true})
 	for i, row := range rows {
 		mark, tn := "", plain
 		switch {
@@ -242,7 +251,7 @@ func (s *Summary) detailBlocks(sheet *Sheet) []block {
 	for _, v := range values {
 		t.columns = append(t.columns, v.col)
 	}
-	t.columns = append(t.columns, textColumn{head: [2]string{"outcome"}})
+	t.columns = append(t.columns, textColumn{head: [2]string{"outcome"}, wrap: true})
 	for _, row := range sheet.Rows {
 		for _, q := range row.Squares {
 			cells := append(ns.cells(row.Config), loadLabel(q.Load, sheet.Loads))
@@ -316,7 +325,7 @@ func (s *Summary) driftLine() string {
 		lo, hi := span(byRepeat[r])
 		text := percent(lo)
 		if percent(lo) != percent(hi) {
-			text += " to " + percent(hi) + " at its loads"
+			text = "by " + text + " to " + percent(hi) + ", depending on the load,"
 		}
 		parts = append(parts, text)
 	}

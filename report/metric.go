@@ -90,7 +90,7 @@ func throughput() Metric { return metric("output_throughput") }
 func isFact(name string) bool {
 	switch name {
 	case "kv_tokens", "weights_gib", "graph_gib", "headroom_gib", "headroom_min_gib", "host_pool_tokens",
-		"max_running_requests", "context_length", "start_s", "stop_s", "harness_s":
+		"host_pool_gb", "avail_after_weights_gib", "max_running_requests", "context_length", "start_s", "stop_s", "harness_s":
 		return true
 	}
 	return false
@@ -112,8 +112,9 @@ func withheld(r sweep.Record) string {
 	return ""
 }
 
-// inert returns the note that says that a setting was never exercised ("hicache inert: …"), so that
-// the numbers are those of the config without it; "" when there is none.
+// inert says that a setting was never exercised, so that the numbers are those of the config without it: a note
+// of the record does ("hicache inert: …"), or the server has a cache in host memory and found nothing in it.
+// It is "" when nothing is known of it.
 func inert(r sweep.Record) string {
 	for _, note := range r.Notes {
 		for word := range strings.FieldsFuncSeq(note, func(c rune) bool { return c < 'a' || c > 'z' }) {
@@ -121,6 +122,10 @@ func inert(r sweep.Record) string {
 				return note
 			}
 		}
+	}
+	hits, counted := r.Values["cached_tokens_host"]
+	if counted && hits == 0 && r.Values["load_back_tokens"] == 0 && r.Values["host_pool_tokens"] > 0 {
+		return "inert: no prompt token was found in the host's cache, so this is the number of a server without one"
 	}
 	return ""
 }

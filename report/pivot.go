@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 
 	"sweep/sweep"
 )
@@ -91,6 +92,13 @@ func Summarize(n *Night) *Summary {
 	return s
 }
 
+// asksSLO reports whether the plan has service levels for a workload.
+func (n *Night) asksSLO(workload string) bool {
+	return slices.ContainsFunc(n.Workloads, func(w sweep.Workload) bool {
+		return w.Name == workload && (len(w.SLO) > 0 || slices.ContainsFunc(w.Classes, func(c sweep.Class) bool { return len(c.SLO) > 0 }))
+	})
+}
+
 func classes(load sweep.Load) []string {
 	if len(load.Pools) < 2 {
 		return nil
@@ -116,8 +124,8 @@ func commonNotes(records []sweep.Record) []string {
 			common = slices.DeleteFunc(common, func(n string) bool { return !slices.Contains(r.Notes, n) })
 		}
 	}
-	if len(records) < 2 {
-		return nil
+	if len(records) < 2 { // of a single record only this note is known to be the night's
+		common = slices.DeleteFunc(common, func(n string) bool { return !strings.HasPrefix(n, "simulated") })
 	}
 	return common
 }
@@ -182,14 +190,15 @@ func (q *Square) Failed() []sweep.Record {
 // Measured reports whether any repeat gave a throughput.
 func (q *Square) Measured() bool { return len(q.Values(throughput())) > 0 }
 
-// MeetsSLO reports whether every measured repeat met the service levels; known is false when none was asked for.
+// MeetsSLO reports whether every measured repeat met the service levels. known is false when none was asked
+// for, or a repeat had too few requests to say and none missed them.
 func (q *Square) MeetsSLO() (met, known bool) {
-	met = true
-	for _, v := range q.Values(metric("slo_met")) {
-		known = true
-		met = met && v == 1
+	values := q.Values(metric("slo_met"))
+	if slices.Contains(values, 0) {
+		return false, true
 	}
-	return met && known, known
+	met = len(values) > 0 && len(values) == len(q.Values(throughput()))
+	return met, met
 }
 
 // At returns the row's square at a load.

@@ -28,13 +28,13 @@ type heat struct {
 
 // heatView is the layout of a map.
 type heatView struct {
-	xAxis, yAxis   string // yAxis is "" for a single row
-	xs, ys         []string
-	cells          [][]heat // by y, then x
-	lo, hi         float64
-	width, height  vg.Length // of one square
-	left           vg.Length
-	pictureW, head vg.Length
+	xAxis, yAxis  string // yAxis is "" for a single row
+	xs, ys        []string
+	cells         [][]heat // by y, then x
+	lo, hi        float64
+	width, height vg.Length // of one square
+	left          vg.Length
+	pictureW      vg.Length
 }
 
 // heatMap is the picture of the best throughput over the first two axes.
@@ -79,7 +79,7 @@ func (s *Summary) heatTitle(sheet *Sheet) string {
 	}
 	v, _ := sheet.Best.Best.Median(throughput())
 	word := "best measured"
-	if s.Night.Repeats > 1 {
+	if len(sheet.Best.Best.Values(throughput())) > 1 {
 		word = "best"
 	}
 	return fmt.Sprintf("%s%s %s tok/s at %s", name, word, commas(v, throughput().decimals([]float64{v})), s.Night.names().title(sheet.Best.Config))

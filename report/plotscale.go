@@ -120,7 +120,11 @@ func place(loads []sweep.Load) levels {
 			x = float64(i) / float64(len(loads)-1)
 		}
 		l.at[load.String()] = x
-		l.ticks = append(l.ticks, tick{x, loadLabel(load, loads)})
+		label := loadLabel(load, loads)
+		if !l.spaced {
+			label = poolLabel(load)
+		}
+		l.ticks = append(l.ticks, tick{x, label})
 	}
 	if len(loads) == 1 {
 		l.title = "Requests in flight"

@@ -90,7 +90,7 @@ func style(size float64, c color.Color, bold bool) text.Style {
 func wrapWidth(st text.Style, s string, width vg.Length) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		word = shorten(st, word, width)
 		next := word
 		if line != "" {

@@ -37,13 +37,16 @@ func (s *Summary) rank() {
 		}
 	}
 	for _, sheet := range s.Sheets {
+		sheet.SLO = s.Night.asksSLO(sheet.Workload)
 		for _, row := range sheet.Rows {
-			row.Unfit = unfit[row.Config.Key]
-			row.Best = bestSquare(row.Squares)
 			for _, q := range row.Squares {
 				_, known := q.MeetsSLO()
 				sheet.SLO = sheet.SLO || known
 			}
+		}
+		for _, row := range sheet.Rows {
+			row.Unfit = unfit[row.Config.Key]
+			row.Best = sheet.bestSquare(row.Squares)
 		}
 		sheet.Best = bestRow(sheet)
 	}
@@ -72,7 +75,14 @@ func (q *Square) trusted() bool {
 	return q.Measured() && !slices.ContainsFunc(q.Records, func(r sweep.Record) bool { return inert(r) != "" })
 }
 
-func bestSquare(squares []*Square) *Square {
+// meets reports whether a square may count where service levels were asked for.
+func (sheet *Sheet) meets(q *Square) bool {
+	met, _ := q.MeetsSLO()
+	return met || !sheet.SLO
+}
+
+// bestSquare is the fastest square, among those that meet the service levels where any does.
+func (sheet *Sheet) bestSquare(squares []*Square) *Square {
 	var best *Square
 	bestMet := false
 	for _, q := range squares {
@@ -80,8 +90,7 @@ func bestSquare(squares []*Square) *Square {
 		if !ok {
 			continue
 		}
-		met, known := q.MeetsSLO()
-		met = met || !known
+		met := sheet.meets(q)
 		if best != nil {
 			b, _ := best.Median(throughput())
 			if bestMet && !met || bestMet == met && v <= b {
@@ -103,7 +112,7 @@ func bestRow(sheet *Sheet) *Row {
 		if row.Unfit != "" || q == nil || !q.trusted() {
 			continue
 		}
-		if met, known := q.MeetsSLO(); sheet.SLO && (!known || !met) {
+		if !sheet.meets(q) {
 			continue
 		}
 		if v, _ := q.Median(throughput()); best == nil || v > top {
@@ -128,7 +137,7 @@ func (sheet *Sheet) Rivals() []*Row {
 		if row == sheet.Best || row.Unfit != "" || row.Best == nil || !row.Best.trusted() {
 			continue
 		}
-		if met, known := row.Best.MeetsSLO(); sheet.SLO && (!known || !met) {
+		if !sheet.meets(row.Best) {
 			continue
 		}
 		values := row.Best.Values(throughput())

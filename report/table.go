@@ -27,8 +27,17 @@ type textColumn struct {
 	right bool      // numbers are set right
 	// drop says when the column goes on a narrow terminal: the highest first, 0 never.
 	drop int
+	wrap bool // a long text may stand on several lines of a narrow terminal
 	// key columns name the row; below a row of the same names they are left blank on a terminal.
 	key bool
+}
+
+// name is the head on one line; a name that was broken at its dash is whole again.
+func (c textColumn) name() string {
+	if strings.HasSuffix(c.head[0], "-") || strings.HasSuffix(c.head[0], "–") {
+		return c.head[0] + c.head[1]
+	}
+	return strings.TrimSpace(c.head[0] + " " + c.head[1])
 }
 
 // textTable is a table of finished text: the renderers below change no cell.
@@ -46,12 +55,15 @@ func (t *textTable) add(tn tone, cells []string) {
 // terminal renders the table for a terminal of the given width (0: no limit). Columns that do not fit are
 // left out whole, and named in dropped: a number is never cut.
 func (t *textTable) terminal(width int, color bool) (text string, dropped []string, err error) {
+	if len(t.fold(0).dropped(width)) > 0 {
+		t = t.fold(outcomeWidth)
+	}
 	keep := t.fit(width)
 	var heads []string
 	var align []tw.Align
 	for i, c := range t.columns {
 		if !keep[i] {
-			dropped = append(dropped, strings.TrimSpace(c.head[0]+" "+c.head[1]))
+			dropped = append(dropped, c.name())
 			continue
 		}
 		// A blank line above keeps one-line heads beside the rule.
@@ -93,6 +105,34 @@ func (t *textTable) terminal(width int, color bool) (text string, dropped []stri
 	return text, dropped, err
 }
 
+// outcomeWidth is what a text that may be folded takes of a narrow terminal.
+const outcomeWidth = 28
+
+// fold breaks long texts into lines (0: none).
+func (t *textTable) fold(width int) *textTable {
+	out := &textTable{columns: t.columns, tones: t.tones, rows: make([][]string, len(t.rows))}
+	for n, row := range t.rows {
+		out.rows[n] = slices.Clone(row)
+		for i, c := range t.columns {
+			if c.wrap {
+				out.rows[n][i] = wrapText(row[i], width, "")
+			}
+		}
+	}
+	return out
+}
+
+// dropped lists the columns that do not fit.
+func (t *textTable) dropped(width int) []string {
+	var names []string
+	for i, keep := range t.fit(width) {
+		if !keep {
+			names = append(names, t.columns[i].name())
+		}
+	}
+	return names
+}
+
 // sameKey reports whether a row's key cells equal those of the row above.
 func (t *textTable) sameKey(n int) bool {
 	for i, c := range t.columns {
@@ -108,7 +148,7 @@ func (t *textTable) markdown() (string, error) {
 	var heads []string
 	var align []tw.Align
 	for _, c := range t.columns {
-		heads = append(heads, escapeMarkdown(strings.TrimSpace(c.head[0]+" "+c.head[1])))
+		heads = append(heads, escapeMarkdown(c.name()))
 		align = append(align, alignment(c))
 	}
 	rows := make([][]string, len(t.rows))
@@ -163,7 +203,9 @@ func (t *textTable) fit(width int) []bool {
 		keep[i] = true
 		wide[i] = max(twwidth.Width(c.head[0]), twwidth.Width(c.head[1]))
 		for _, row := range t.rows {
-			wide[i] = max(wide[i], twwidth.Width(row[i]))
+			for line := range strings.Lines(row[i]) {
+				wide[i] = max(wide[i], twwidth.Width(strings.TrimSuffix(line, "\n")))
+			}
 		}
 		wide[i] += 2 // one space on each side
 		total += wide[i]
@@ -197,7 +239,7 @@ func paint(cell string, t tone) string {
 	if code == "" || cell == "" {
 		return cell
 	}
-	return "\x1b[" + code + "m" + cell + "\x1b[0m"
+	return "\x1b[" + code + "m" + strings.ReplaceAll(cell, "\n", "\x1b[0m\n\x1b["+code+"m") + "\x1b[0m"
 }
 
 // escapeMarkdown makes text stand for itself in a Markdown line or cell.
@@ -239,7 +281,7 @@ func wrapText(s string, width int, indent string) string {
 	}
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		next := word
 		if line != "" {
 			next = line + " " + word

@@ -67,11 +67,12 @@ func underLoad(r sweep.Record) bool {
 var (
 	product = regexp.MustCompile(`([\d,]+)(?: \w+)? ?[×x*] ?([\d,.]+) ?(GB|GiB|TB|TiB)`)
 	amount  = regexp.MustCompile(`([\d,]*\d(?:\.\d+)?) ?(GB|GiB|TB|TiB)\b`)
+	part    = regexp.MustCompile(`([\d,]*\d(?:\.\d+)?) ?(?:GB|GiB|TB|TiB) of ([\d,]*\d(?:\.\d+)?) ?(?:GB|GiB|TB|TiB)\b`)
 )
 
-// arithmetic finds the sum in a preflight's sentence: "8 ranks × 300 GB = 2,400 GB of host memory; the
-// host has 449 GB" becomes "8 × 300 GB > 449 GB". It is "" unless exactly one amount of the same unit
-// is left beside the factors, and is smaller than their product: nothing is guessed.
+// arithmetic finds the sum in a preflight's sentence: "8 ranks × 300 GB = 2,400 GB of host memory, but only
+// 430 GB of 449 GB are free" becomes "8 × 300 GB > 449 GB". It is "" unless exactly one amount of the same
+// unit is left beside the factors and what is only a part of it, and is smaller than their product: nothing is guessed.
 func arithmetic(sentence string) string {
 	m := product.FindStringSubmatch(sentence)
 	if m == nil {
@@ -82,10 +83,14 @@ func arithmetic(sentence string) string {
 	if err1 != nil || err2 != nil {
 		return ""
 	}
+	parts := map[string]bool{}
+	for _, p := range part.FindAllStringSubmatch(sentence, -1) {
+		parts[p[1]] = true
+	}
 	var left []string
 	for _, a := range amount.FindAllStringSubmatch(sentence, -1) {
 		v, err := number(a[1])
-		if err != nil || a[2] != m[3] || v == each || v == n*each {
+		if err != nil || a[2] != m[3] || v == each || v == n*each || parts[a[1]] && v < n*each {
 			continue
 		}
 		if !slices.Contains(left, a[1]) {

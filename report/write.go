@@ -75,8 +75,22 @@ func WriteMarkdown(w io.Writer, s *Summary, pictures []Picture) error {
 		}
 		b.WriteString(text)
 	}
+	b.WriteString("\n" + howToRead)
 	return write(w, b.String())
 }
+
+// howToRead ends summary.md: the few words that the tables take for granted.
+const howToRead = `## How to read this
+
+- A **config** is one value for each server axis: one server command line. A **load** is a workload with so many requests in flight. Each row of the first tables
+  shows a config at its best load: the one with the highest output throughput, among loads that meet the service levels where there are any.
+- **output tok/s** counts tokens that arrived inside the measured window, divided by the window. With several repeats a number is their median, and the number of
+  repeats behind it follows in parentheses. **vs base** compares with the baseline at the same load.
+- **p50/p99** are of the requests of one load; a percentile with too few requests is absent. With a fixed number of requests in flight a latency is one at that level, not at an arrival rate.
+- A failure is a result: its word stands in the outcome, with the level at which it came, and how many of the repeats failed where not all did. A config that
+  died under any load that was asked for, or in any repeat, is never named best; nor is one that was marked as not acceptable, or whose number may not be trusted.
+- **–** means not known or not measured, never zero. Every number with its full name is in ` + "`cells.csv`" + ` and in the night's ` + "`cells.jsonl`" + `.
+`
 
 func (b block) markdown(level string) (string, error) {
 	switch {

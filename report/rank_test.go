@@ -1,0 +1,205 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"sweep/sweep"
+)
+
+// race is a night of three configs at two loads; c is the fastest, then b, then a.
+func race(edit func(r *sweep.Record)) nightSpec {
+	return nightSpec{
+		name: "race", repeats: 3, plan: true, loads: []sweep.Load{load("w", "x", 8), load("w", "x", 16), load("other", "x", 4)},
+		axes: []sweep.Axis{axis("setting", "a", "b", "c")},
+		edit: func(r *sweep.Record) bool {
+			if r.Outcome == sweep.OK {
+				v, _ := r.Axes.Get("setting")
+				r.Values["output_throughput"] = map[string]float64{"a": 100, "b": 200, "c": 300}[v] * float64(r.Load.Concurrency()) * (1 + 0.01*float64(r.Repeat))
+			}
+			edit(r)
+			return true
+		},
+	}
+}
+
+func TestWhoIsBest(t *testing.T) {
+	fail := func(r *sweep.Record, o sweep.Outcome) {
+		r.Outcome = o
+		delete(r.Values, "output_throughput")
+	}
+	at := func(r *sweep.Record, setting string, level, repeat int) bool {
+		v, _ := r.Axes.Get("setting")
+		return v == setting && r.Load.Concurrency() == level && (repeat == 0 || r.Repeat == repeat)
+	}
+	tests := []struct {
+		name string
+		edit func(r *sweep.Record)
+		best string
+		load int
+	}{
+		{"the fastest", func(*sweep.Record) {}, "c", 16},
+		{"died at the higher load", func(r *sweep.Record) {
+			if at(r, "c", 16, 0) {
+				fail(r, sweep.OOMPrefill)
+			}
+		}, "b", 16},
+		{"died in one repeat of three", func(r *sweep.Record) {
+			if at(r, "c", 8, 2) {
+				fail(r, sweep.OOMDecode)
+			}
+		}, "b", 16},
+		{"died in another workload", func(r *sweep.Record) {
+			if at(r, "c", 4, 3) {
+				fail(r, sweep.CrashLoad)
+			}
+		}, "b", 16},
+		{"not acceptable", func(*sweep.Record) {}, "b", 16},
+		{"client-bound at the higher load", func(r *sweep.Record) {
+			if at(r, "c", 16, 0) {
+				r.Outcome = sweep.ClientBound // its number is there, and must not count
+			}
+		}, "b", 16},
+		{"verdict client_bound", func(r *sweep.Record) {
+			if at(r, "c", 16, 0) || at(r, "c", 8, 0) {
+				r.Verdict = "client_bound"
+			}
+		}, "b", 16},
+		{"withheld", func(r *sweep.Record) {
+			if at(r, "c", 16, 0) || at(r, "c", 8, 0) {
+				r.Notes = append(r.Notes, "withheld: a stranger used the GPU")
+			}
+		}, "b", 16},
+		{"hicache inert", func(r *sweep.Record) {
+			if v, _ := r.Axes.Get("setting"); v == "c" {
+				r.Notes = append(r.Notes, "hicache inert: no host hits")
+			}
+		}, "b", 16},
+		{"host cache never used", func(r *sweep.Record) {
+			if v, _ := r.Axes.Get("setting"); v == "c" {
+				r.Values["host_pool_tokens"], r.Values["cached_tokens_host"], r.Values["load_back_tokens"] = 5000, 0, 0
+			}
+		}, "b", 16},
+		{"host cache used", func(r *sweep.Record) {
+			r.Values["host_pool_tokens"], r.Values["cached_tokens_host"] = 5000, 12
+		}, "c", 16},
+		{"too few requests in one repeat to judge the service level", func(r *sweep.Record) {
+			if r.Values["slo_met"] = 1; at(r, "c", 16, 1) {
+				delete(r.Values, "slo_met")
+			}
+		}, "b", 16},
+		{"lost machine is not the config's fault", func(r *sweep.Record) {
+			if at(r, "c", 8, 0) {
+				fail(r, sweep.InfraLost)
+			}
+		}, "c", 16},
+		{"service level only at the lower load", func(r *sweep.Record) {
+			r.Values["slo_met"] = 1
+			if at(r, "c", 16, 1) || at(r, "b", 16, 1) {
+				r.Values["slo_met"] = 0
+			}
+		}, "c", 8},
+		{"no load meets the service level", func(r *sweep.Record) { r.Values["slo_met"] = 0 }, "", 0},
+		{"nothing measured", func(r *sweep.Record) { fail(r, sweep.BadModel) }, "", 0},
+	}
+	for _, tt := range tests {
+		spec := race(tt.edit)
+		if tt.name == "not acceptable" {
+			spec.configs = func(all []sweep.Config) []sweep.Config {
+				all[2].Unacceptable = "quality"
+				return all
+			}
+		}
+		_, s := spec.read(t)
+		sheet := s.Sheets[0]
+		got, level := "", 0
+		if sheet.Best != nil {
+			got, _ = sheet.Best.Config.Axes.Get("setting")
+			level = sheet.Best.Best.Load.Concurrency()
+		}
+		if got != tt.best || level != tt.load {
+			t.Errorf("%s: best is %q at %d, want %q at %d", tt.name, got, level, tt.best, tt.load)
+		}
+		if text := tableText(t, s, Options{}); tt.best == "" && !strings.Contains(text, "No config can be named best") {
+			t.Errorf("%s: the table does not say that nothing is best:\n%s", tt.name, text)
+		}
+	}
+}
+
+func tableText(t testing.TB, s *Summary, opts Options) string {
+	t.Helper()
+	var b strings.Builder
+	if err := WriteTable(&b, s, opts); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestRepeatsInTheTable(t *testing.T) {
+	_, s := race(func(r *sweep.Record) {
+		if v, _ := r.Axes.Get("setting"); v == "c" && r.Load.Concurrency() == 16 && r.Repeat == 2 {
+			r.Ending = sweep.Ending{Outcome: sweep.OOMPrefill, Phase: sweep.PhaseLoad, Detail: "12 MiB short"}
+			delete(r.Values, "output_throughput")
+		}
+	}).read(t)
+	text := tableText(t, s, Options{})
+	for _, want := range []string{
+		"4,896 (2)",                 // the median of the two repeats of c that were measured: 4,848 and 4,944
+		"OOM prefill @16 (1/3) [1]", // in the table of configs
+		"[1] oom.prefill in phase load: 12 MiB short",
+		"3,264 (3)", // b: the median of three
+		"3,232–3,296",
+		"Median of 3 repeats, 3,232–3,296.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table does not say %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "no noise estimate") {
+		t.Error("three repeats are said to give no noise estimate")
+	}
+}
+
+func TestRivals(t *testing.T) {
+	near := race(func(r *sweep.Record) {
+		if v, _ := r.Axes.Get("setting"); v == "b" && r.Outcome == sweep.OK {
+			r.Values["output_throughput"] *= 300.0 / 200 * 0.99 // its best repeat beats the worst of c
+		}
+	})
+	_, s := near.read(t)
+	if text := tableText(t, s, Options{}); !strings.Contains(text, "Not told apart from it, because the ranges of their repeats meet: setting b.") {
+		t.Errorf("the overlap of b and c is not said:\n%s", text)
+	}
+	_, s = race(func(*sweep.Record) {}).read(t)
+	if r := s.Sheets[0].Rivals(); len(r) != 0 {
+		t.Errorf("rivals %v of a best that is 50 %% ahead", r)
+	}
+}
+
+func TestDrift(t *testing.T) {
+	spec := race(func(r *sweep.Record) {
+		if r.Role == sweep.RoleDrift {
+			r.Values["output_throughput"] *= 1.004
+		}
+	})
+	spec.drift, spec.repeats, spec.loads = true, 1, spec.loads[:1]
+	_, s := spec.read(t)
+	if got, want := s.driftLine(), "The baseline drifted +0.4 % over the repeat."; got != want {
+		t.Errorf("drift line %q, want %q", got, want)
+	}
+	if len(s.Sheets[0].Rows) != 3 {
+		t.Errorf("%d rows: a drift check is no config of its own", len(s.Sheets[0].Rows))
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		in   []float64
+		want float64
+		ok   bool
+	}{{nil, 0, false}, {[]float64{3}, 3, true}, {[]float64{4, 1}, 2.5, true}, {[]float64{9, 1, 2}, 2, true}} {
+		if got, ok := medianOf(tt.in); got != tt.want || ok != tt.ok {
+			t.Errorf("medianOf(%v) = %g, %v", tt.in, got, ok)
+		}
+	}
+}
