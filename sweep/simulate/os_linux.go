@@ -1,0 +1,99 @@
+package simulate
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// supported reports whether servers can be simulated on this system.
+const supported = true
+
+// childAttr lets a child die with its parent, or (session) live on in a session of its own.
+func childAttr(session bool) *syscall.SysProcAttr {
+	if session {
+		return &syscall.SysProcAttr{Setsid: true}
+	}
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// setComm sets the process's short name, as ps and the kernel's log show it.
+func setComm(name string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // only a name
+}
+
+// killSelf ends this process as SGLang ends itself: by SIGKILL.
+func killSelf() {
+	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	select {}
+}
+
+// childEvent is what a child's parent is told.
+type childEvent int
+
+const (
+	childExited childEvent = iota
+	childStopped
+	childContinued
+)
+
+// waitChild blocks until something happens to a child. code is as in Python: negative for a signal.
+func waitChild(pid int) (event childEvent, code int) {
+	for {
+		var ws unix.WaitStatus
+		_, err := unix.Wait4(pid, &ws, unix.WUNTRACED|unix.WCONTINUED, nil)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return childExited, -1
+		case ws.Stopped():
+			return childStopped, 0
+		case ws.Continued():
+			return childContinued, 0
+		case ws.Signaled():
+			return childExited, -int(ws.Signal())
+		case ws.Exited():
+			return childExited, ws.ExitStatus()
+		}
+	}
+}
+
+// processStat reads the state and start time (in clock ticks since boot) of a process.
+func processStat(pid int) (state byte, ticks uint64, ok bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	i := bytes.LastIndexByte(data, ')') // the name may hold anything
+	if i < 0 {
+		return 0, 0, false
+	}
+	fields := bytes.Fields(data[i+1:])
+	if len(fields) < 20 {
+		return 0, 0, false
+	}
+	ticks, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return fields[0][0], ticks, err == nil
+}
+
+// processAlive reports whether the process that had this PID and start time lives; a zombie holds no memory.
+func processAlive(pid int, startTicks uint64) bool {
+	state, ticks, ok := processStat(pid)
+	return ok && state != 'Z' && state != 'X' && (startTicks == 0 || ticks == startTicks)
+}
+
+// startTicks is the start time of a process; 0: not known.
+func startTicks(pid int) uint64 {
+	_, ticks, _ := processStat(pid)
+	return ticks
+}
+
+// raise ends this process by a signal of its own.
+func raise(sig int) {
+	_ = unix.Kill(os.Getpid(), unix.Signal(sig))
+	select {}
+}

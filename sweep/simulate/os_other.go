@@ -1,0 +1,29 @@
+//go:build !linux
+
+package simulate
+
+import "syscall"
+
+const supported = false
+
+type childEvent int
+
+const (
+	childExited childEvent = iota
+	childStopped
+	childContinued
+)
+
+func childAttr(bool) *syscall.SysProcAttr { return nil }
+
+func setComm(string) {}
+
+func killSelf() { select {} }
+
+func waitChild(int) (event childEvent, code int) { return childExited, -1 }
+
+func processAlive(int, uint64) bool { return false }
+
+func startTicks(int) uint64 { return 0 }
+
+func raise(int) { select {} }
