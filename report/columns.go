@@ -126,8 +126,12 @@ func rangeColumn(drop int, squares []*Square) valueColumn {
 	return c
 }
 
-func changeColumn(sheet *Sheet, drop int) valueColumn {
-	c := valueColumn{col: textColumn{head: [2]string{"vs base", "same load"}, right: true, drop: drop}, used: sheet.Baseline != nil}
+func changeColumn(sheet *Sheet, drop int, squares []*Square) valueColumn {
+	c := valueColumn{col: textColumn{head: [2]string{"vs base", "same load"}, right: true, drop: drop}}
+	for _, q := range squares {
+		_, ok := sheet.Change(q)
+		c.used = c.used || ok
+	}
 	c.cell = func(q *Square) string {
 		if v, ok := sheet.Change(q); ok {
 			return percent(v)
@@ -175,7 +179,7 @@ func (sheet *Sheet) classNames() []string {
 
 // summaryColumns are the columns of the table with one row for each config.
 func (sheet *Sheet) summaryColumns(squares []*Square) []valueColumn {
-	cols := []valueColumn{throughputColumn(squares), rangeColumn(7, squares), changeColumn(sheet, 1), sloColumn(sheet, 1)}
+	cols := []valueColumn{throughputColumn(squares), rangeColumn(7, squares), changeColumn(sheet, 1, squares), sloColumn(sheet, 1)}
 	for _, class := range sheet.classNames() {
 		cols = append(cols, pairColumn("ttft", class, 4, squares))
 	}
@@ -193,7 +197,7 @@ func (sheet *Sheet) summaryColumns(squares []*Square) []valueColumn {
 
 // detailColumns are the columns of the table with one row for each cell.
 func (sheet *Sheet) detailColumns(squares []*Square) []valueColumn {
-	cols := []valueColumn{throughputColumn(squares), rangeColumn(7, squares), changeColumn(sheet, 1), sloColumn(sheet, 1)}
+	cols := []valueColumn{throughputColumn(squares), rangeColumn(7, squares), changeColumn(sheet, 1, squares), sloColumn(sheet, 1)}
 	cols = append(cols, metricByName("request_throughput", 5, squares))
 	for _, class := range sheet.classNames() {
 		cols = append(cols, pairColumn("ttft", class, 2, squares))
