@@ -110,6 +110,9 @@ func (c *coordinator) warm() bool {
 		return false
 	}
 	if w.Cohort {
+		if r.live.Load() == 0 { // requests that only fail are no cohort
+			return false
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i, class := range r.spec.Classes {

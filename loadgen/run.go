@@ -206,7 +206,7 @@ func (r *run) count(x *sample, reply *reply) {
 	if x.stream == warmUp && x.index < r.spec.Classes[x.class].Concurrency {
 		r.ends[x.class]++
 	}
-	if x.stream == measured && x.outcome == OK && r.win.holds(x.sent) && r.win.holds(x.end) {
+	if x.stream == measured && x.outcome == OK && r.win.holdsSent(x.sent) && r.win.holds(x.end) {
 		r.inside[x.class]++
 	}
 }

@@ -44,17 +44,24 @@ func newGap(d time.Duration, tokens int32) gap {
 func (g gap) perToken() time.Duration { return time.Duration(g >> 20) }
 func (g gap) tokens() int             { return int(g & gapTokens) }
 
-// window is the measured stretch, from opened (included) to closed (not included).
+// window is the measured stretch. It is not open before opened is set (−1), and what arrives at the very
+// moment of opening or closing is outside.
 type window struct{ opened, closed time.Duration }
 
-func (w window) holds(t time.Duration) bool { return w.opened >= 0 && t >= w.opened && t < w.closed }
+// holds says whether something that arrived at t did so inside.
+func (w window) holds(t time.Duration) bool { return w.opened >= 0 && t > w.opened && t < w.closed }
+
+// holdsSent says the same of a request sent at t: one sent by the opening is inside.
+func (w window) holdsSent(t time.Duration) bool {
+	return w.opened >= 0 && t >= w.opened && t < w.closed
+}
 
 func (w window) length() time.Duration { return max(0, w.closed-w.opened) }
 
 // counts says whether the request counts for latency: it was sent after the window had opened, ended well
 // before it closed, and its stream was made of measured prompts.
 func (s *sample) counts(w window) bool {
-	return s.outcome == OK && s.stream == measured && w.holds(s.sent) && w.holds(s.end) && s.first >= 0
+	return s.outcome == OK && s.stream == measured && w.holdsSent(s.sent) && w.holds(s.end) && s.first >= 0
 }
 
 func (s *sample) ttft() time.Duration { return s.first - s.sent }

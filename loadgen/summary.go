@@ -89,7 +89,7 @@ func (t *tally) add(s *sample, slo []Objective) {
 	w := t.w
 	if s.sent >= 0 {
 		t.open += max(0, min(s.end, w.closed)-max(s.sent, w.opened))
-		if s.stream == measured && w.holds(s.sent) {
+		if s.stream == measured && w.holdsSent(s.sent) {
 			t.sent++
 		}
 	}
@@ -108,7 +108,7 @@ func (t *tally) add(s *sample, slo []Objective) {
 	if s.outcome == OK || s.outcome == Cancelled {
 		t.output += float64(s.windowTokens) + float64(s.windowChunks)*t.ratios[s.class]
 	}
-	inside := s.stream == measured && w.holds(s.sent) && w.holds(s.end)
+	inside := s.stream == measured && w.holdsSent(s.sent) && w.holds(s.end)
 	if inside && len(slo) > 0 && s.outcome != Cancelled {
 		t.judged++
 		if s.good(w, slo) {

@@ -1,0 +1,201 @@
+package loadgen
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// good is a request that counts: sent at a time, first token after, then n−1 tokens a gap apart.
+func goodSample(class int, sent, ttft, gap time.Duration, n int) *sample {
+	s := &sample{class: class, stream: measured, verdict: verdict{outcome: OK}, sent: sent, first: sent + ttft, askedOut: n, completion: n, prompt: 10, chunks: n}
+	s.last = s.first + time.Duration(n-1)*gap
+	s.end = s.last
+	for range n - 1 {
+		s.gaps = append(s.gaps, newGap(gap, 1))
+	}
+	s.windowTokens = n
+	return s
+}
+
+func TestEnough(t *testing.T) {
+	for q, want := range map[float64]int{0.5: 6, 0.9: 30, 0.95: 60, 0.97: 100, 0.99: 100, 0.999: 1000, 1: 1} {
+		if got := enough(q); got != want {
+			t.Errorf("p%g needs %d samples, want %d", q*100, got, want)
+		}
+	}
+}
+
+func TestPercentilesNeedSamples(t *testing.T) {
+	w := window{0, time.Hour}
+	classes := []Class{{Name: "a"}}
+	var samples []*sample
+	for i := range 99 {
+		samples = append(samples, goodSample(0, second, time.Duration(i+1)*msec, msec, 1))
+		v := summarize(w, classes, samples)
+		for name, least := range map[string]int{"p90_ttft_ms": 30, "p95_ttft_ms": 60, "p99_ttft_ms": 100, "std_ttft_ms": 2, "mean_ttft_ms": 1} {
+			if _, ok := v[name]; ok != (len(samples) >= least) {
+				t.Errorf("%s with %d samples: there %v", name, len(samples), ok)
+			}
+		}
+		wantAbsent(t, v, "mean_itl_ms", "mean_tpot_ms") // single tokens have none
+	}
+	samples = append(samples, goodSample(0, second, 100*msec, msec, 1))
+	wantValues(t, summarize(w, classes, samples), map[string]float64{
+		"p90_ttft_ms": 90, "p95_ttft_ms": 95, "p99_ttft_ms": 99, "max_ttft_ms": 100, "median_ttft_ms": 50.5, "mean_ttft_ms": 50.5,
+		"std_ttft_ms": 28.86607004772212, "completed": 100,
+	})
+}
+
+// Tokens of one event share its gap evenly, and each is a sample.
+func TestGapsWeighTokens(t *testing.T) {
+	g := gaps{newGap(30*msec, 3), newGap(40*msec, 1), newGap(12*msec, 6)}
+	v := map[string]float64{}
+	g.put(v, "", "itl")
+	wantValues(t, v, map[string]float64{"mean_itl_ms": 8.2, "median_itl_ms": 2, "max_itl_ms": 40})
+	if got := gapQuantile(g, 0.9); got != 10*msec {
+		t.Errorf("p90 of ten tokens is %v, want the ninth: 10ms", got)
+	}
+	x := newGap(90*time.Minute, 5000)
+	if x.perToken() != 90*time.Minute/5000 || x.tokens() != 5000 {
+		t.Errorf("%v for %d tokens", x.perToken(), x.tokens())
+	}
+}
+
+// The order of samples changes nothing; twice the window halves the rates; failures are in no latency.
+func TestSummaryProperties(t *testing.T) {
+	classes := []Class{{Name: "a", SLO: []Objective{{"ttft", 0.9, 50 * msec}, {"itl", 0.5, 20 * msec}}}, {Name: "b"}}
+	var samples []*sample
+	for i := range 120 {
+		s := goodSample(i%2, time.Duration(i+1)*10*msec, time.Duration(20+i)*msec, time.Duration(1+i%7)*msec, 2+i%9)
+		s.sloGaps = []time.Duration{gapQuantile(s.gaps, 0.5)}
+		samples = append(samples, s)
+	}
+	fail := goodSample(0, second, 9*second, msec, 3)
+	fail.verdict = verdict{Failed, KindCut, ""}
+	cut := goodSample(1, second, msec, msec, 7)
+	cut.verdict = verdict{outcome: Cancelled}
+	early := goodSample(1, second, 20*second, msec, 3)
+	early.stream = warmUp
+	samples = append(samples, fail, cut, early)
+	w := window{500 * msec, time.Minute}
+	want := summarize(w, classes, samples)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
+	wantValues(t, summarize(w, classes, samples), want)
+
+	double := summarize(window{500 * msec, time.Minute + w.length()}, classes, samples)
+	for _, name := range []string{"output_throughput", "request_throughput", "total_throughput", "a_output_throughput", "request_goodput", "mean_concurrency"} {
+		wantValues(t, double, map[string]float64{name: want[name] / 2})
+	}
+	if want["max_ttft_ms"] > 200 {
+		t.Errorf("max TTFT %v holds a failed or warm-up request", want["max_ttft_ms"])
+	}
+	wantValues(t, want, map[string]float64{"failed": 1, "a_failed": 1, "b_failed": 0})
+	sum := 0.0
+	for _, s := range samples {
+		if s.outcome != Failed {
+			sum += float64(s.windowTokens)
+		}
+	}
+	wantValues(t, want, map[string]float64{"output_tokens": sum})
+}
+
+func TestGoodput(t *testing.T) {
+	w := window{0, 10 * second}
+	slo := []Objective{{"ttft", 0.9, 50 * msec}, {"tpot", 0.5, 10 * msec}, {"e2e", 1, 400 * msec}}
+	classes := []Class{{Name: "a", SLO: slo}, {Name: "b"}}
+	var samples []*sample
+	for i := range 30 {
+		ttft := 40 * msec
+		if i < 3 {
+			ttft = 60 * msec
+		}
+		samples = append(samples, goodSample(0, second, ttft, 5*msec, 10), goodSample(1, second, 9*second/2, msec, 1))
+	}
+	v := summarize(w, classes, samples)
+	wantValues(t, v, map[string]float64{"slo_met": 1, "a_slo_met": 1, "goodput_share": 0.9, "a_goodput_share": 0.9, "request_goodput": 2.7})
+	wantAbsent(t, v, "b_slo_met", "b_goodput_share")
+
+	fail := goodSample(0, second, msec, msec, 3)
+	fail.verdict = verdict{Failed, KindCut, ""}
+	samples = append(samples, fail)
+	wantValues(t, summarize(w, classes, samples), map[string]float64{"goodput_share": 27. / 31, "slo_met": 1})
+
+	samples = append(samples, goodSample(0, second, 70*msec, 5*msec, 10))
+	wantValues(t, summarize(w, classes, samples), map[string]float64{"slo_met": 0})
+
+	few := summarize(w, classes, slices.DeleteFunc(samples, func(s *sample) bool { return s.sent == second && s.ttft() == 40*msec }))
+	wantAbsent(t, few, "slo_met", "a_slo_met")
+}
+
+// Tokens of a cut stream whose server tells only totals are counted by the tokens per event of the others.
+func TestCutStreamsWithoutCounts(t *testing.T) {
+	a := goodSample(0, second, msec, msec, 8)
+	a.chunks = 4 // two tokens an event
+	cut := &sample{stream: measured, verdict: verdict{outcome: Cancelled}, sent: second, first: 2 * second, end: 3 * second, completion: unknown, windowChunks: 5}
+	v := summarize(window{0, 10 * second}, []Class{{Name: "a"}}, []*sample{a, cut})
+	wantValues(t, v, map[string]float64{"output_tokens": 18})
+}
+
+func TestSteady(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rates  [2]int64 // tokens a second in each half
+		length time.Duration
+		life   time.Duration
+		want   string
+	}{
+		{"equal", [2]int64{100, 100}, 20 * second, second, "true"},
+		{"4 % apart", [2]int64{100, 96}, 20 * second, second, "true"},
+		{"6 % apart", [2]int64{94, 100}, 20 * second, second, "false"},
+		{"nothing", [2]int64{0, 0}, 20 * second, second, "false"},
+		{"short window", [2]int64{100, 100}, 9 * second, second, "unknown"},
+		{"long requests", [2]int64{100, 100}, 20 * second, 6 * second, "unknown"},
+		{"no request", [2]int64{100, 100}, 20 * second, 0, "unknown"},
+	} {
+		w := &watch{marks: []mark{{0, 0}}}
+		var tokens int64
+		for at := second; at <= c.length+5*second; at += second {
+			half := 0
+			if at > 5*second+c.length/2 {
+				half = 1
+			}
+			tokens += c.rates[half]
+			w.marks = append(w.marks, mark{at, tokens})
+		}
+		got := "unknown"
+		if s := w.steady(window{5 * second, 5*second + c.length}, c.life); s != nil {
+			got = map[bool]string{true: "true", false: "false"}[*s]
+		}
+		if got != c.want {
+			t.Errorf("%s: steady %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestClientVerdict(t *testing.T) {
+	for _, c := range []struct {
+		usual, worst time.Duration // of 200 wake-ups, five are the worst
+		gapMS        float64
+		want         string
+	}{
+		{100 * time.Microsecond, 2 * msec, 20, Valid},
+		{100 * time.Microsecond, 30 * msec, 20, Suspect},
+		{100 * time.Microsecond, 8 * msec, 1, Valid},
+		{15 * msec, 30 * msec, 20, ClientBound},
+		{4 * msec, 9 * msec, 1, Valid},
+	} {
+		w := &watch{}
+		for i := range 200 {
+			d := c.usual
+			if i%40 == 0 {
+				d = c.worst
+			}
+			w.late = append(w.late, d)
+		}
+		if got, _, _ := w.verdict(c.gapMS); got != c.want {
+			t.Errorf("usually %v late, at worst %v, gaps of %v ms: %s, want %s", c.usual, c.worst, c.gapMS, got, c.want)
+		}
+	}
+}
