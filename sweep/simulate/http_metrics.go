@@ -67,13 +67,13 @@ type byStream struct {
 
 // tally counts what the HTTP side sees.
 type tally struct {
-	mu                         sync.Mutex
-	requests, responses        map[string]int64 // by label text
-	streams                    [2]byStream
-	queue, itl                 histogram
-	aborted                    int64
-	cachedDevice, cachedHost   int64
-	evictedReported, activeNow int64
+	mu                       sync.Mutex
+	requests, responses      map[string]int64 // by label text
+	streams                  [2]byStream
+	queue, itl               histogram
+	aborted                  int64
+	cachedDevice, cachedHost int64
+	active                   int64
 }
 
 func (t *tally) init() {
@@ -93,14 +93,14 @@ func (t *tally) request(path, method string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.requests[fmt.Sprintf("{endpoint=%q,method=%q}", path, method)]++
-	t.activeNow++
+	t.active++
 }
 
 func (t *tally) response(path, method string, status int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.responses[fmt.Sprintf("{endpoint=%q,method=%q,status_code=\"%d\"}", path, method, status)]++
-	t.activeNow--
+	t.active--
 }
 
 // finished counts a request at its end.

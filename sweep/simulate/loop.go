@@ -147,7 +147,7 @@ func (s *scheduler) run(ctx context.Context) {
 		}
 		length := time.Duration(st.seconds / s.speed * float64(time.Second))
 		planned = planned.Add(length)
-		sleepUntil(ctx, planned)
+		s.sleep(ctx, planned)
 		now = time.Now()
 		if s.late.count(now.Sub(planned), max(length, yardstick)) {
 			planned = now

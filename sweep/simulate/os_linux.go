@@ -2,9 +2,11 @@ package simulate
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,4 +98,22 @@ func startTicks(pid int) uint64 {
 func raise(sig int) {
 	_ = unix.Kill(os.Getpid(), unix.Signal(sig))
 	select {}
+}
+
+// coarse is how inexact the runtime's own timers are when nothing else runs: they wait in whole milliseconds.
+const coarse = 1500 * time.Microsecond
+
+// sleepPrecisely sleeps until t; the last stretch is left to the kernel, which is exact to about 60 µs.
+func sleepPrecisely(ctx context.Context, t time.Time) {
+	sleepUntil(ctx, t.Add(-coarse))
+	for ctx.Err() == nil {
+		d := time.Until(t)
+		if d <= 0 {
+			return
+		}
+		ts := unix.NsecToTimespec(d.Nanoseconds())
+		if unix.Nanosleep(&ts, nil) == nil {
+			return
+		}
+	}
 }

@@ -2,7 +2,11 @@
 
 package simulate
 
-import "syscall"
+import (
+	"context"
+	"syscall"
+	"time"
+)
 
 const supported = false
 
@@ -27,3 +31,5 @@ func processAlive(int, uint64) bool { return false }
 func startTicks(int) uint64 { return 0 }
 
 func raise(int) { select {} }
+
+func sleepPrecisely(ctx context.Context, t time.Time) { sleepUntil(ctx, t) }

@@ -161,8 +161,8 @@ func llama() *Profile {
 		TorchCapacityGiB: 23.52,
 		HostTotalBytes:   64 * gb,
 		HostIdleBytes:    5 * gb,
-		PinBytesPerS:     1.26e9, // as recorded on an H200's host
-		LoadBackBytesPS:  20e9,   // PCIe 4.0 ×16
+		PinBytesPerS:     4e9,  // one rank, huge pages; 1.26 GB/s were recorded on an H200's host
+		LoadBackBytesPS:  20e9, // PCIe 4.0 ×16
 
 		Architecture:   "LlamaForCausalLM",
 		ModelType:      "llama",
@@ -171,13 +171,13 @@ func llama() *Profile {
 		Shards:         4,
 		ShardsPerS:     1.3,
 
-		TPSize:           1,
-		FreeAtStartBytes: 23_460 * mib,                // 22.91 GiB: total − reserved − 0.58 GiB of context, as on an H200
-		WeightBytes:      16_060_522_496,              // 8,030,261,248 parameters × 2 B
-		CellBytes:        131_072,                     // 32 layers × 8 KV heads × 128 × 2 (K and V) × 2 B
-		EagerBufferBytes: 60 * mib,                    // 0.10 to 0.13 GiB on an H200 with chunks of 8,192
-		DecodeGraphBase:  100 * mib, DecodeGraphPerBS: // 0.23 GiB at a maximum of 256 on an H200
-		2 * mib,
+		TPSize:            1,
+		FreeAtStartBytes:  23_460 * mib,   // 22.91 GiB: total − reserved − 0.58 GiB of context, as on an H200
+		WeightBytes:       16_060_522_496, // 8,030,261,248 parameters × 2 B
+		CellBytes:         131_072,        // 32 layers × 8 KV heads × 128 × 2 (K and V) × 2 B
+		EagerBufferBytes:  60 * mib,       // 0.10 to 0.13 GiB on an H200 with chunks of 8,192
+		DecodeGraphBase:   220 * mib,      // 0.23 GiB at a maximum of 256 on an H200
+		DecodeGraphPerBS:  2 * mib,
 		PrefillGraphBytes: 700 * mib, // 1.38 GiB for 8,192 tokens on an H200, 2,048 here
 		// gate_up of 57,344 B a token is what an H200 failed to allocate (448 MiB for 8,192); with its input, its
 		// activation and the residual stream 100 KiB.
@@ -187,8 +187,10 @@ func llama() *Profile {
 		PrefillPerContext: 120 << 10,
 		DecodePerRequest:  2 * 4 * 128_256,
 
-		Import: 8, ServerArgs: 2, Spawn: 6, Dist: 1, KVAlloc: 0.5, WarmUp: 1,
-		PrefillGraph: 5, DecodeGraph: 3,
+		// 11 s to the server args and 11 s more to the first line of a scheduler were recorded on an H200's host, from a cold
+		// disk; a warm one needs about half. Graphs as recorded there, for fewer shapes.
+		Import: 5, ServerArgs: 1, Spawn: 4, Dist: 0.5, KVAlloc: 0.5, WarmUp: 0.5,
+		PrefillGraph: 3, DecodeGraph: 1.5,
 		StepBase: 0.0175, StepPerRequest: 0.00012, // 16 GB of weights at about 0.95 TB/s, then attention and sampling
 		PrefillBase: 0.006, PrefillPerTokenS: 1.1e-4, // about 9,000 tok/s
 

@@ -72,12 +72,6 @@ func (r *request) token(i int) int32 {
 	return outputTokens[x%uint64(len(outputTokens))]
 }
 
-// limit is how many tokens the request will generate.
-func (r *request) limit() int { return min(r.maxNew, r.stopAt) }
-
-// held is how many tokens of the KV pool belong to the request alone.
-func (r *request) held() int { return r.context() - r.inTree }
-
 // context is how many tokens of KV the request has: all but the token generated last.
 func (r *request) context() int { return r.filled + max(0, r.produced-r.base-1) }
 

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,6 @@ type limits struct {
 	maxQueued       int // 0: no limit
 	conservativity  float64
 	logInterval     int // decode steps between two log lines
-	loadPublish     int
 	prefillRequests int // in one prefill step; 0: no limit
 	clip            int // new tokens reserved for a request at most
 }
@@ -40,7 +40,8 @@ type scheduler struct {
 		ended   func(*request) // each request that finished or was aborted
 		grown   func()         // activations needed more memory than ever before
 	}
-	mute func() bool // asked before each step: stop answering for good
+	mute  func() bool                      // asked before each step: stop answering for good
+	sleep func(context.Context, time.Time) // until a step ends
 
 	waiting  []*request
 	running  []*request
@@ -82,20 +83,18 @@ type counters struct {
 
 // loadSnapshot is what /v1/loads shows: taken after each step.
 type loadSnapshot struct {
-	at                                 time.Time
-	running, waiting, waitingTokens    int
-	used, evictable, free, total       int
-	hostUsed, hostTotal                int
-	gen, ratio                         float64
-	evicted, loadedBack                int64
-	cacheHitRate                       float64
-	decodeSumSeqLens, retractedLastLog int
+	at                              time.Time
+	running, waiting, waitingTokens int
+	used, evictable, free, total    int
+	hostUsed, hostTotal             int
+	gen, ratio                      float64
+	evicted, loadedBack             int64
 }
 
 func newScheduler(p *Profile, mem *memory, c *cache, l limits, speed float64) *scheduler {
 	s := &scheduler{
 		limits: l, profile: p, mem: mem, cache: c, speed: speed,
-		aborts: map[string]bool{}, wakeup: make(chan struct{}, 1), stopped: make(chan struct{}),
+		sleep: sleepUntil, aborts: map[string]bool{}, wakeup: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	s.ratio0 = min(0.7*l.conservativity, 1)
 	s.ratioMin = min(s.ratio0*0.14, 1)

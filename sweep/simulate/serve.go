@@ -86,6 +86,7 @@ func (l *launch) observe(web *web) {
 		web.gauges.Store(gaugesOf(s, st.throughput, false))
 	}
 	s.on.retract = func(st retractStats) { l.log.rank(0, "%s", retractLine(st)) }
+	s.sleep = sleepPrecisely
 	s.on.died = func(f failure) { l.fallen <- f }
 	s.on.grown = func() {
 		if used := l.mem.used(); used-claimed >= 64*mib {

@@ -43,11 +43,11 @@ func parseSMI(args []string) (o smiOptions, code int, err error) {
 				case "nounits":
 					o.noUnits = true
 				default:
-					return o, 2, fmt.Errorf("Format %q is not valid.", f) //nolint:staticcheck // nvidia-smi's own words
+					return o, 2, smiError(fmt.Sprintf("Format %q is not valid.", f))
 				}
 			}
 		default:
-			return o, 2, fmt.Errorf("Option %s is not recognized. Please run 'nvidia-smi -h'.", args[i]) //nolint:staticcheck // nvidia-smi's own words
+			return o, 2, smiError(fmt.Sprintf("Option %s is not recognized. Please run 'nvidia-smi -h'.", args[i]))
 		}
 	}
 	if o.profile, err = LookupProfile(profile); err != nil {
@@ -55,6 +55,12 @@ func parseSMI(args []string) (o smiOptions, code int, err error) {
 	}
 	return o, 0, nil
 }
+
+// smiError is a refusal in nvidia-smi's own words.
+type smiError string
+
+// Error is the text as it is printed.
+func (e smiError) Error() string { return string(e) }
 
 // runSMI prints what nvidia-smi would print for the simulated cards.
 func runSMI(args []string, stdout, stderr io.Writer) int {
@@ -165,7 +171,7 @@ func smiGPUs(o smiOptions, claims []Claim) (string, error) {
 		f = strings.TrimSpace(f)
 		field, ok := known[f]
 		if !ok {
-			return "", fmt.Errorf("Field %q is not a valid field to query.\n", f) //nolint:staticcheck // nvidia-smi's own words
+			return "", smiError(fmt.Sprintf("Field %q is not a valid field to query.", f))
 		}
 		if field.unit != "" {
 			f += " [" + field.unit + "]" // with nounits too
@@ -228,7 +234,7 @@ func smiApps(o smiOptions, claims []Claim) (string, error) {
 		f = strings.TrimSpace(f)
 		o.apps[i] = f
 		if value[f] == nil {
-			return "", fmt.Errorf("Field %q is not a valid field to query.\n", f) //nolint:staticcheck // nvidia-smi's own words
+			return "", smiError(fmt.Sprintf("Field %q is not a valid field to query.", f))
 		}
 		if isMemory(f) {
 			f += " [MiB]"
