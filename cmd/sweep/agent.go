@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"sweep/sweep/agent"
+	"sweep/sweep/engine"
+)
+
+// newAgentCmd is the process that works next to the GPUs. A run starts it; nobody types it.
+func newAgentCmd(env *environ) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:    "agent DIR --out NIGHT",
+		Short:  "Work through the queue of launches in DIR",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return exitWith(exitEnvironment, err)
+			}
+			ctx, now, stop := stopSignals(env.Ctx)
+			defer stop()
+			err = agent.Run(ctx, agent.Options{Dir: args[0], Out: out, Self: self, Engine: engine.Lookup, Now: now, Log: env.Log})
+			switch {
+			case err == nil:
+				return nil
+			case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+				return exitWith(exitInterrupted, nil)
+			}
+			return exitWith(exitEnvironment, err)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "the night's folder, in which launches appear")
+	_ = cmd.MarkFlagRequired("out") // fails only for a flag that does not exist
+	return cmd
+}
+
+var errStopSignal = errors.New("stopped by a signal")
+
+// stopSignals ends the context at the first SIGINT or SIGTERM, and closes now at the second.
+func stopSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	twice := make(chan struct{})
+	quit, finished := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(finished)
+		for n := 0; ; n++ {
+			select {
+			case <-quit:
+				return
+			case <-signals:
+			}
+			if n == 0 {
+				cancel(errStopSignal)
+			}
+			if n == 1 {
+				close(twice)
+			}
+		}
+	}()
+	return ctx, twice, func() {
+		signal.Stop(signals)
+		close(quit)
+		<-finished
+		cancel(nil)
+	}
+}

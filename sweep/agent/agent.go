@@ -1,0 +1,266 @@
+// Package agent works through a queue of jobs next to the GPUs. Each job is one launch: it starts a
+// server, proves that it is ready and ours, drives the loads at it, names how each ended, stops the
+// server and proves that nothing of it is left. It knows nothing of grids.
+//
+// The steps to use it:
+//
+//	err := agent.Run(ctx, agent.Options{Dir: dir, Out: night, Self: self, Engine: engine.Lookup, Now: now, Log: log})
+//
+// Dir holds the queue (queue/0001.json, …, each a [sweep.Job]; 0001.done beside it when it is finished),
+// the agent's events (events.jsonl) and who it is (agent.json). Below Out it makes the folder of each
+// attempt: job.json, owner.json, command.sh, server.log, metrics.jsonl, gpu.jsonl, ready.json once the
+// server is proved ready, a folder for each load, which appears by one rename, and launch.json last.
+// A load that is to be tried again leaves its evidence in left-load=…/.
+//
+// The agent may be killed at any moment and started again: it finds out what is done from these files.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep/sweep"
+	"sweep/sweep/gpu"
+	"sweep/sweep/proc"
+)
+
+// Options say where an agent works.
+type Options struct {
+	Dir  string // its own folder: queue, events
+	Out  string // the night's folder, in which the attempts' folders appear
+	Self string // path of this program: it is its own supervisor and simulator
+
+	Engine     func(name string) (*sweep.Engine, bool) // finds an engine
+	Supervisor []string                                // argv of a supervisor; nil: Self, "supervise"
+	Environ    []string                                // what servers inherit; nil: this process's own
+	Now        <-chan struct{}                         // closed: kill at once instead of stopping cleanly; may be nil
+	Log        *slog.Logger                            // nil: nothing is logged
+}
+
+// ErrBusy says that another agent is at work in the same folder.
+var ErrBusy = errors.New("another agent is at work in this folder")
+
+// agent is one run of Run.
+type agent struct {
+	opt    Options
+	log    *slog.Logger
+	events *events
+	warm   *warmed
+	vocabs map[string][]int        // by engine and model
+	bases  map[string]gpu.Baseline // by simulated profile ("" is the real machine)
+}
+
+// Run works through the queue until it is empty. When ctx ends, the load under way ends, its server is
+// stopped, and what ran is written as aborted; Run then returns the cause of ctx.
+//
+// An [EnvironmentError] means that the machine does not give what every launch needs. The job under way
+// stays in the queue, and an [sweep.EventError] says why.
+func Run(ctx context.Context, opt Options) error {
+	a := &agent{opt: opt, log: opt.Log, vocabs: map[string][]int{}, bases: map[string]gpu.Baseline{}}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.opt.Supervisor == nil {
+		a.opt.Supervisor = []string{opt.Self, "supervise"}
+	}
+	if a.opt.Environ == nil {
+		a.opt.Environ = os.Environ()
+	}
+	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "queue"), opt.Out} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fullDisk(err)
+		}
+	}
+	for {
+		unlock, err := lock(filepath.Join(opt.Dir, "lock"))
+		if err != nil {
+			return err
+		}
+		err = a.work(ctx)
+		unlock()
+		if err != nil {
+			return err
+		}
+		// A job that came while the lock was still held found an agent at work and started none.
+		if waiting, err := a.waiting(); err != nil || waiting == "" {
+			return err
+		}
+	}
+}
+
+// work holds the lock: it does the jobs one after another.
+func (a *agent) work(ctx context.Context) error {
+	self, err := proc.Self()
+	if err != nil {
+		return &EnvironmentError{What: "this agent cannot tell who it is", Err: err}
+	}
+	log, err := openLines(filepath.Join(a.opt.Dir, "events.jsonl"))
+	if err != nil {
+		return fullDisk(err)
+	}
+	defer log.close()
+	a.events = &events{log}
+	if a.warm, err = readWarmed(filepath.Join(a.opt.Dir, "warmed.json")); err != nil {
+		return fullDisk(err)
+	}
+	if err := writeJSON(filepath.Join(a.opt.Dir, "agent.json"), self); err != nil {
+		return fullDisk(err)
+	}
+	for ctx.Err() == nil {
+		name, err := a.waiting()
+		if err != nil {
+			return a.failed(sweep.Job{}, err)
+		}
+		if name == "" {
+			return fullDisk(a.events.emit(sweep.Event{Kind: sweep.EventDone}))
+		}
+		var job sweep.Job
+		if err := readJSON(filepath.Join(a.opt.Dir, "queue", name+".json"), &job); err != nil {
+			return a.failed(job, fmt.Errorf("queue: %w", err))
+		}
+		if err := a.do(ctx, job); err != nil {
+			return a.failed(job, err)
+		}
+		if err := writeFile(filepath.Join(a.opt.Dir, "queue", name+".done"), nil, 0o600); err != nil {
+			return a.failed(job, fullDisk(err))
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// failed says in an event why the agent ends.
+func (a *agent) failed(job sweep.Job, err error) error {
+	if emitErr := a.events.emit(sweep.Event{Kind: sweep.EventError, Job: job.ID, Text: err.Error()}); emitErr != nil {
+		return errors.Join(err, emitErr)
+	}
+	return err
+}
+
+// waiting names the first job of the queue that is not done.
+func (a *agent) waiting() (string, error) {
+	entries, err := os.ReadDir(filepath.Join(a.opt.Dir, "queue")) // sorted by name
+	if err != nil {
+		return "", fullDisk(err)
+	}
+	done := map[string]bool{}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".done"); ok {
+			done[name] = true
+		}
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && !done[name] {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// do makes attempts until each load of the job is done.
+func (a *agent) do(ctx context.Context, job sweep.Job) error {
+	engine, ok := a.opt.Engine(job.Engine)
+	if !ok {
+		return &EnvironmentError{What: fmt.Sprintf("engine %s is not known to this version of sweep", job.Engine)}
+	}
+	log := a.log.With("job", job.ID)
+	past, err := readPast(a.opt.Out, job)
+	if err != nil {
+		return err
+	}
+	for _, n := range past.orphans {
+		log.Warn("an attempt was cut short", "attempt", n)
+		r, err := adopt(a.opt.Out, job, n, past)
+		if err != nil {
+			return err
+		}
+		past.add(r)
+	}
+	for ctx.Err() == nil {
+		loads := next(job, past.history, past.committed)
+		if len(loads) == 0 {
+			return nil
+		}
+		l := a.newLaunch(job, loads, past, engine, log)
+		result, err := l.run(ctx)
+		if err != nil {
+			return err
+		}
+		log.Info("attempt ended", "attempt", result.Attempt, "outcome", result.Outcome, "detail", result.Detail)
+		past.add(result)
+		if ours(result.Outcome) {
+			sleep(ctx, time.Duration(len(past.history))*busyPause)
+		}
+	}
+	return nil
+}
+
+// busyPause is how long a launch that found its machine busy waits for the next try, and so much longer each time.
+const busyPause = 3 * time.Second
+
+func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engine *sweep.Engine, log *slog.Logger) *launch {
+	job.Loads = loads
+	attempt := past.next(job.Attempt)
+	rel := job.Dir(attempt)
+	return &launch{
+		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: withDefaults(job.Limits), log: log,
+		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(a.opt.Self, job.Simulate),
+	}
+}
+
+// untilNow returns a context that outlives ctx and ends when everything is to be killed at once.
+func (a *agent) untilNow(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		select {
+		case <-a.opt.Now:
+			cancel(errKilled)
+		case <-stop:
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		select {
+		case <-stop:
+		default:
+			close(stop)
+		}
+		<-finished
+	}
+}
+
+// vocabulary asks for the token ids of a model, once for each.
+func (a *agent) vocabulary(ctx context.Context, e *sweep.Engine, get sweep.Getter, model string) ([]int, error) {
+	key := e.Name + "\n" + model
+	if v, ok := a.vocabs[key]; ok {
+		return v, nil
+	}
+	v, err := e.Vocabulary(ctx, get, model)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		v = []int{} // asked, and prompts are text
+	}
+	a.vocabs[key] = v
+	return v, nil
+}
+
+// baseline is the device memory in use before this agent started anything on the machine.
+func (a *agent) baseline(m *machine, devices []gpu.Device) gpu.Baseline {
+	key := strconv.FormatBool(m.simulated)
+	if b, ok := a.bases[key]; ok {
+		return b
+	}
+	a.bases[key] = gpu.Used(devices)
+	return a.bases[key]
+}

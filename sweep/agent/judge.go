@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sweep/loadgen"
+	"sweep/sweep"
+)
+
+// judge says how a load ended, and whether its server is over.
+func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool) {
+	complete := m.runErr == nil && m.run.Complete
+	if ctx.Err() != nil && !complete && !isDone(l.server.Done()) {
+		return l.aborted(), true
+	}
+	stalled := errors.Is(m.runErr, loadgen.ErrStalled)
+	died := isDone(l.server.Done()) && !complete
+	e, ok := judgeRun(m.run, m.runErr, m.simBegan, m.simEnded)
+	if !died && !stalled && failing(e) {
+		stalled, died = l.dying(ctx)
+	}
+	switch {
+	case died:
+		e = l.postmortem(sweep.Autopsy{Loading: true})
+	case stalled:
+		e = l.examine(sweep.Autopsy{Loading: true, Hang: true})
+		e.Detail = join(e.Detail, fmt.Sprintf("no byte of an answer for %s while requests were open", l.limits.LoadStall))
+	}
+	if ctx.Err() != nil && e.Outcome != sweep.OK && e.Exit != nil && e.Exit.By != "server" {
+		e = l.aborted() // a signal to everything took the server along
+	}
+	if died || stalled {
+		e.Phase = sweep.PhaseLoad
+	}
+	m.result.Ending = e
+	l.gather(m, !ok || died || stalled)
+	return e, died || stalled || e.Outcome == sweep.Aborted
+}
+
+// failing reports endings behind which a dying server may stand: it cuts its streams seconds before its
+// process ends.
+func failing(e sweep.Ending) bool {
+	return e.Outcome == sweep.LoadFailed || e.Outcome == sweep.LoadRejected
+}
+
+// judgeRun names a load's ending from what the load generator saw on a server that lives. ok is false
+// when the numbers are no measurement.
+func judgeRun(r loadgen.Result, err error, before, after simulatorState) (e sweep.Ending, ok bool) {
+	e = sweep.Ending{Phase: sweep.PhaseLoad}
+	all := r.Completed + r.Failed + r.Rejected
+	tooMany := func(n int) bool { return n > fewFailed && float64(n) > failedPart*float64(all) }
+	steps, late := after.Steps-before.Steps, after.LateSteps-before.LateSteps
+	switch {
+	case tooMany(r.Rejected) && r.Rejected >= r.Failed:
+		e.Outcome = sweep.LoadRejected
+		e.Detail = fmt.Sprintf("the server refused %d of %d requests by rule; the first: %s", r.Rejected, all, sweep.Printable(r.FirstFailure))
+	case tooMany(r.Failed):
+		e.Outcome = sweep.LoadFailed
+		e.Detail = fmt.Sprintf("%d of %d requests failed; the first: %s", r.Failed, all, sweep.Printable(r.FirstFailure))
+	case errors.Is(err, loadgen.ErrFailing) && r.Rejected > r.Failed:
+		e.Outcome, e.Detail = sweep.LoadRejected, "the server refuses every request; the first: "+sweep.Printable(r.FirstFailure)
+	case errors.Is(err, loadgen.ErrFailing):
+		e.Outcome, e.Detail = sweep.LoadFailed, "every request fails; the first: "+sweep.Printable(r.FirstFailure)
+	case err != nil:
+		e.Outcome, e.Detail = sweep.ClientBound, "the load generator could not go on: "+sweep.Printable(err.Error())
+	case before.known && after.known && steps > 0 && late > lateShare*steps:
+		e.Outcome = sweep.ClientBound
+		e.Detail = fmt.Sprintf("the simulator fell behind: %.0f of %.0f steps were late by more than a step; this machine is too slow for its speed-up", late, steps)
+	case r.Verdict == "client_bound":
+		e.Outcome, e.Detail = sweep.ClientBound, "the load generator was the limit, not the server"
+	case r.Completed == 0:
+		e.Outcome, e.Detail = sweep.LoadFailed, "no request ended within the longest window: make the window longer or the requests shorter"
+	default:
+		e.Outcome = sweep.OK
+		return e, true
+	}
+	return e, false
+}
+
+// dying waits for a server whose requests fail to end, or to answer again. One that does neither hangs.
+func (l *launch) dying(ctx context.Context) (hangs, died bool) {
+	began := time.Now()
+	defer func() { l.clock.stop += time.Since(began) }()
+	life, cancel := l.alive(ctx)
+	defer cancel(nil)
+	end := time.Now().Add(dyingTime)
+	good := 0
+	for time.Now().Before(end) {
+		if isDone(l.server.Done()) {
+			return false, true
+		}
+		if ctx.Err() != nil {
+			return false, false
+		}
+		if l.answers(life, l.engine.Health, 5*time.Second) {
+			if good++; good >= 2 {
+				return false, false
+			}
+		} else {
+			good = 0
+		}
+		sleep(life, time.Second)
+	}
+	return true, false
+}

@@ -1,0 +1,360 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"sweep/loadgen"
+	"sweep/sweep"
+	"sweep/sweep/gpu"
+	"sweep/sweep/proc"
+)
+
+// launch is one attempt: one start of a server and the loads that it is to hold.
+type launch struct {
+	agent   *agent
+	job     sweep.Job // its loads are those of this attempt
+	history []sweep.LaunchResult
+	attempt int
+	engine  *sweep.Engine
+	limits  sweep.Limits
+	log     *slog.Logger
+
+	dir, rel string // the attempt's folder: absolute, and relative to the night
+	argv     []string
+	env      environment
+	port     int
+	served   string // the model's name on this server, unlike any other's
+	machine  *machine
+	before   view
+
+	server   *proc.Server
+	book     *logbook
+	watch    *gpuWatch
+	metrics  *lines
+	gpuLines *lines
+	tasks    sync.WaitGroup     // goroutines of the launch
+	quit     context.CancelFunc // ends those that do not end with the server
+	vocab    []int
+	ready    bool
+	execed   time.Time // when the server's program ran
+
+	result sweep.LaunchResult
+	clock  stopwatch
+}
+
+// stopwatch sums up the time of a launch that is not sweep's own.
+type stopwatch struct {
+	began                       time.Time
+	start, warmup, window, stop time.Duration
+}
+
+// times gives the sums, with what is left as sweep's own.
+func (s stopwatch) times(now time.Time) sweep.Values {
+	v := sweep.Values{"harness_s": (now.Sub(s.began) - s.start - s.warmup - s.window - s.stop).Seconds()}
+	for name, d := range map[string]time.Duration{"start_s": s.start, "stop_s": s.stop} {
+		if d > 0 {
+			v[name] = d.Seconds()
+		}
+	}
+	return v
+}
+
+// hash makes a short name out of parts that may hold anything.
+func hash(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return h.Sum64()
+}
+
+// run goes through the whole launch and returns launch.json as written. An error is our own failure or
+// the machine's; the server is down all the same.
+func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
+	l.clock.began = time.Now()
+	l.result = sweep.LaunchResult{
+		Schema: sweep.Schema, Job: l.job.ID, Role: l.job.Role, Config: l.job.Config.Key, Repeat: l.job.Repeat,
+		Attempt: l.attempt, Host: l.job.Host, StartedAt: time.Now(),
+	}
+	refused, err := l.gate(ctx)
+	if err != nil {
+		return l.result, err
+	}
+	if refused != nil {
+		return l.finish(ctx, *refused, l.all(*refused))
+	}
+	if err := l.start(ctx); err != nil {
+		return l.unstarted(ctx, err)
+	}
+	defer l.cleanUp()
+	ending := l.awaitReady(ctx)
+	if ending == nil {
+		if err := l.greet(ctx); err != nil {
+			l.stop(ctx, false)
+			return l.fail(ctx, err)
+		}
+		ends, ending := l.loads(ctx)
+		stopped := l.stop(ctx, ending.Outcome == sweep.HangLoad)
+		if ending.Outcome == sweep.OK {
+			ending = stopped
+		}
+		return l.finish(ctx, ending, ends)
+	}
+	l.stop(ctx, ending.Outcome == sweep.HangStart || ending.Outcome == sweep.BusyPort)
+	return l.finish(ctx, *ending, l.all(*ending))
+}
+
+// unstarted ends a launch whose server's program never ran.
+func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, error) {
+	for _, f := range []*lines{l.metrics, l.gpuLines} {
+		if f != nil {
+			_ = f.close() // nothing was written
+		}
+	}
+	if ctx.Err() != nil {
+		e := sweep.Ending{Outcome: sweep.Aborted, Phase: sweep.PhaseLaunch, Detail: abortedText}
+		return l.finish(ctx, e, l.all(e))
+	}
+	if _, ok := errors.AsType[*EnvironmentError](err); ok {
+		err = errors.Join(err, os.RemoveAll(l.dir)) // nothing was tried
+	}
+	return l.fail(ctx, err)
+}
+
+// cleanUp waits for the launch's goroutines; after a stop they all end.
+func (l *launch) cleanUp() {
+	l.quit()
+	l.tasks.Wait()
+	_ = l.metrics.close() // written lines were checked one by one
+	_ = l.gpuLines.close()
+}
+
+// all gives each load of the attempt the same ending.
+func (l *launch) all(e sweep.Ending) []loadEnd {
+	ends := make([]loadEnd, len(l.job.Loads))
+	for i, lj := range l.job.Loads {
+		ends[i] = loadEnd{job: lj, ending: e}
+	}
+	return ends
+}
+
+// fail ends a launch after a failure of ours: a full disk is an outcome of each load that is left, and
+// ends the agent as well.
+func (l *launch) fail(ctx context.Context, err error) (sweep.LaunchResult, error) {
+	if !diskError(err) {
+		return l.result, err
+	}
+	e := sweep.Ending{Outcome: sweep.InfraDisk, Phase: sweep.PhaseLaunch, Detail: err.Error()}
+	result, _ := l.finish(ctx, e, l.all(e))
+	return result, fullDisk(err)
+}
+
+// finish writes launch.json, the last file of an attempt, and says so.
+func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd) (sweep.LaunchResult, error) {
+	r := &l.result
+	r.Ending = ending
+	r.Loads = settle(l.job, l.history, ends)
+	if ending.Outcome == sweep.InfraDisk || ending.Outcome == sweep.Aborted {
+		stand(r.Loads, ending)
+	}
+	if l.book != nil {
+		facts, notes := l.book.said()
+		if r.Facts == nil {
+			r.Facts = facts
+		}
+		for name, v := range facts {
+			if _, ok := r.Facts[name]; !ok {
+				r.Facts[name] = v
+			}
+		}
+		l.note(notes...)
+	}
+	after, err := l.machine.look(context.WithoutCancel(ctx), l.job.GPUs)
+	if err == nil {
+		r.Host1 = after.describe()
+	}
+	r.EndedAt = time.Now()
+	r.Times = l.clock.times(time.Now())
+	if err := writeJSON(filepath.Join(l.dir, "launch.json"), r); err != nil {
+		return *r, fullDisk(err)
+	}
+	if err := l.emit(sweep.Event{Kind: sweep.EventEnd, Outcome: ending.Outcome, Phase: ending.Phase, Text: endText(ending)}); err != nil {
+		return *r, fullDisk(err)
+	}
+	if ending.Outcome == sweep.InfraDisk {
+		return *r, &EnvironmentError{What: ending.Detail}
+	}
+	return *r, nil
+}
+
+// stand gives each load that would be left for another attempt its ending: there will be none.
+func stand(loads []sweep.LoadEnding, ending sweep.Ending) {
+	for i := range loads {
+		if loads[i].State != stateLeft {
+			continue
+		}
+		loads[i].State = stateDone
+		if loads[i].Outcome == "" {
+			loads[i].Ending = ending
+		}
+	}
+}
+
+// endText says an ending in one line.
+func endText(e sweep.Ending) string {
+	switch {
+	case e.Detail != "":
+		return e.Detail
+	case e.Evidence != nil:
+		return e.Evidence.Text
+	}
+	return ""
+}
+
+func (l *launch) note(notes ...string) {
+	for _, n := range notes {
+		if n != "" && !slices.Contains(l.result.Notes, n) {
+			l.result.Notes = append(l.result.Notes, n)
+		}
+	}
+}
+
+// emit writes an event of this launch.
+func (l *launch) emit(e sweep.Event) error {
+	e.Job, e.Attempt = l.job.ID, l.attempt
+	if e.Dir == "" {
+		e.Dir = l.rel
+	}
+	return l.agent.events.emit(e)
+}
+
+// gate makes the attempt's folder and checks what can be checked before a server is started. A refusal
+// is the ending of each load; an error is the user's environment.
+func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
+	j := l.job
+	prefix, err := resolveCommand(j.Command, l.agent.opt.Self, j.Workdir)
+	if err != nil {
+		return nil, err
+	}
+	l.before, err = l.machine.look(ctx, j.GPUs)
+	if err != nil {
+		return nil, err
+	}
+	devices := ""
+	if len(j.GPUs) > 0 {
+		devices = l.before.uuids()
+	}
+	if l.env, err = serverEnvironment(l.agent.opt.Environ, l.engine.Environ, j.Env, devices); err != nil {
+		return nil, err
+	}
+	l.note(l.before.Notes...)
+	l.result.Host0 = l.before.describe()
+	l.result.GPUCount = len(l.before.Devices)
+	if len(l.before.Devices) > 0 {
+		l.result.GPU = l.before.Devices[0].Name
+	}
+	attempt := fmt.Sprint(l.attempt)
+	port, portErr := proc.FreeBlock(sweep.PortBlock, hash(j.Night, j.ID, attempt))
+	l.port = port
+	l.served = fmt.Sprintf("sweep-%08x-%08x", uint32(hash(j.Night)), uint32(hash(j.ID, attempt)))
+	l.argv = slices.Concat(prefix, l.engine.Argv(sweep.ServerSpec{
+		Model: j.Model, ServedName: l.served, Host: loopback, Port: port, Settings: j.Config.Settings,
+	}))
+	for _, a := range l.argv {
+		l.result.Argv = append(l.result.Argv, proc.Redact(a, l.env.Secrets))
+	}
+	if err := l.makeFolder(); err != nil {
+		return nil, fullDisk(err)
+	}
+	if l.engine.Preflight != nil {
+		if e := l.engine.Preflight(j.Config.Settings, l.before.forPreflight(j.Host)); e != nil {
+			refusal := *e
+			refusal.Phase = sweep.PhaseGate
+			return &refusal, nil
+		}
+	}
+	if portErr != nil {
+		return &sweep.Ending{Outcome: sweep.BusyPort, Phase: sweep.PhaseGate, Detail: fmt.Sprintf("no %d free ports in a row: %v", sweep.PortBlock, portErr)}, nil
+	}
+	return l.cleanDevices(ctx)
+}
+
+// loopback is where servers listen: nobody else on the network is to reach them.
+const loopback = "127.0.0.1"
+
+// makeFolder writes what is known before the start: a launch folder exists from its start.
+func (l *launch) makeFolder() error {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(l.dir, "job.json"), l.job); err != nil {
+		return err
+	}
+	script := commandScript(l.result.Argv, l.env.Added, l.job.Workdir)
+	if err := writeFile(filepath.Join(l.dir, "command.sh"), []byte(script), 0o700); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(l.dir)); err != nil {
+		return err
+	}
+	return l.emit(sweep.Event{Kind: sweep.EventLaunch, Text: l.job.Config.Key})
+}
+
+// gateTime is how long a launch waits for device memory that an earlier one held.
+const gateTime = 2 * time.Minute
+
+// cleanDevices holds device memory against what it was before anything of ours ran.
+func (l *launch) cleanDevices(ctx context.Context) (*sweep.Ending, error) {
+	baseline := l.agent.baseline(l.machine, l.before.Devices)
+	if len(baseline) == 0 || clean(l.before.Devices, baseline) {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	defer cancel()
+	report, err := gpu.WaitBaseline(ctx, l.machine.gpus, baseline)
+	if errors.Is(err, gpu.ErrDirty) {
+		return &sweep.Ending{Outcome: sweep.BusyGPU, Phase: sweep.PhaseGate, Detail: dirtyText(report.Over)}, nil
+	}
+	return nil, nil // a driver that cannot be asked is no reason to refuse
+}
+
+// clean reports whether each device is about where its baseline was.
+func clean(devices []gpu.Device, baseline gpu.Baseline) bool {
+	return !slices.ContainsFunc(devices, func(d gpu.Device) bool {
+		was, ok := baseline[d.UUID]
+		if !ok || d.MemoryUsed == nil {
+			return false
+		}
+		slack := int64(256 << 20)
+		if d.MemoryTotal != nil {
+			slack = max(slack, *d.MemoryTotal/100)
+		}
+		return *d.MemoryUsed > was+slack
+	})
+}
+
+func dirtyText(over map[string]int64) string {
+	text := "device memory did not come back to what it was before the night:"
+	for _, uuid := range slices.Sorted(maps.Keys(over)) {
+		text += fmt.Sprintf(" %s %.1f GiB over;", uuid, float64(over[uuid])/gib)
+	}
+	return text + " see nvidia-smi for who holds it"
+}
+
+// spec is what the load generator needs for this server.
+func (l *launch) spec() loadgen.Spec {
+	return loadgen.Spec{
+		URL: fmt.Sprintf("http://%s:%d", loopback, l.port), Route: l.engine.Generate, Model: l.served,
+		Body: l.engine.Body, Vocabulary: l.vocab, Stall: l.limits.LoadStall,
+	}
+}

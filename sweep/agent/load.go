@@ -1,0 +1,342 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sweep/loadgen"
+	"sweep/sweep"
+)
+
+const (
+	flushTime  = 60 * time.Second // for a server to drain and empty its prefix cache between two loads
+	dyingTime  = 30 * time.Second // for a server whose requests fail to end, or to answer again
+	lateShare  = 0.02             // of a simulator's steps may be late by more than a step
+	fewFailed  = 2                // so many failed requests are no reason to doubt a load
+	failedPart = 0.01             // nor is this share
+)
+
+// loads runs the attempt's loads in order until the server dies. It returns an ending for each load
+// (an empty one for those that had no turn) and the launch's own.
+func (l *launch) loads(ctx context.Context) ([]loadEnd, sweep.Ending) {
+	ends := make([]loadEnd, len(l.job.Loads))
+	for i, lj := range l.job.Loads {
+		ends[i].job = lj
+	}
+	for i := range ends {
+		end, over := l.load(ctx, ends[i].job, i == 0)
+		ends[i] = end
+		if !over {
+			continue
+		}
+		ending := end.ending
+		if ending.Outcome == sweep.Aborted || ending.Outcome == sweep.InfraDisk {
+			for j := i + 1; j < len(ends); j++ {
+				ends[j].ending = ending
+			}
+		}
+		return ends, ending
+	}
+	return ends, sweep.Ending{Outcome: sweep.OK}
+}
+
+// measurement is one load under way.
+type measurement struct {
+	job      sweep.LoadJob
+	part     string // its folder until it is committed
+	result   sweep.LoadResult
+	sampler  *sampler
+	requests *os.File
+	run      loadgen.Result
+	runErr   error
+	simBegan simulatorState
+	simEnded simulatorState
+}
+
+// load measures one load. over says that the server serves no further one.
+func (l *launch) load(ctx context.Context, lj sweep.LoadJob, first bool) (end loadEnd, over bool) {
+	m := &measurement{job: lj, part: filepath.Join(l.dir, lj.Dir()+partSuffix)}
+	m.result = sweep.LoadResult{Schema: sweep.Schema, Cell: lj.Cell, ContentKey: lj.ContentKey, Load: lj.Load,
+		Repeat: l.job.Repeat, Attempt: l.attempt, StartedAt: time.Now()}
+	err := l.emit(sweep.Event{Kind: sweep.EventLoad, Cell: lj.Cell, Phase: sweep.PhaseLoad})
+	if err == nil {
+		err = os.Mkdir(m.part, 0o700)
+	}
+	if err == nil {
+		err = l.measure(ctx, m, first)
+	}
+	if err != nil {
+		return l.diskEnd(m, err), true
+	}
+	ending, over := l.judge(ctx, m)
+	if ending.Outcome == sweep.Aborted { // what was half measured goes away with its folder
+		if err := os.RemoveAll(m.part); err != nil {
+			return l.diskEnd(m, err), true
+		}
+		return loadEnd{job: lj, ending: ending}, true
+	}
+	dir, err := l.keep(m)
+	if err != nil {
+		return l.diskEnd(m, err), true
+	}
+	return loadEnd{job: lj, ending: ending, dir: dir}, over
+}
+
+// diskEnd takes away a half-written load; that also gives the disk room for launch.json.
+func (l *launch) diskEnd(m *measurement, err error) loadEnd {
+	if rmErr := os.RemoveAll(m.part); rmErr != nil {
+		err = errors.Join(err, rmErr)
+	}
+	return loadEnd{job: m.job, ending: sweep.Ending{Outcome: sweep.InfraDisk, Phase: sweep.PhaseLoad, Detail: fullDisk(err).Error()}}
+}
+
+// measure empties the cache, drives the load, and reads what the server says meanwhile. Its error is
+// the disk's; how the load went is in m.
+func (l *launch) measure(ctx context.Context, m *measurement, first bool) error {
+	life, cancel := l.alive(ctx)
+	defer cancel(nil)
+	l.flush(life, m)
+	m.simBegan = l.simulator(life)
+	var err error
+	if m.requests, err = os.OpenFile(filepath.Join(m.part, "requests.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(m.requests, 64<<10)
+	spec := l.loadSpec(m, first, w)
+	l.watch.reset()
+	sampleCtx, stopSampling := context.WithCancel(life)
+	sampled := make(chan struct{})
+	l.tasks.Go(func() {
+		defer close(sampled)
+		m.sampler.run(sampleCtx)
+	})
+	began := time.Now()
+	if err := context.Cause(life); err != nil {
+		m.runErr = err // it died, or was stopped, before its turn
+	} else {
+		m.run, m.runErr = loadgen.Run(life, spec)
+	}
+	l.addTimes(m.run, began, time.Now())
+	stopSampling()
+	<-sampled
+	m.simEnded = l.simulator(life)
+	return errors.Join(w.Flush(), m.requests.Sync(), m.requests.Close(), l.metrics.failed(), l.gpuLines.failed(), l.agent.events.lines.failed())
+}
+
+// addTimes splits the time of a run into warm-up and window.
+func (l *launch) addTimes(r loadgen.Result, began, ended time.Time) {
+	if r.Opened.IsZero() {
+		l.clock.warmup += ended.Sub(began)
+		return
+	}
+	l.clock.warmup += r.Opened.Sub(began)
+	if r.Closed.IsZero() || r.Closed.Before(r.Opened) {
+		l.clock.window += ended.Sub(r.Opened)
+		return
+	}
+	l.clock.window += r.Closed.Sub(r.Opened)
+}
+
+// loadSpec is what the load generator needs for one load.
+func (l *launch) loadSpec(m *measurement, first bool, requests io.Writer) loadgen.Spec {
+	lj := m.job
+	spec := l.spec()
+	spec.Seed, spec.Salt = lj.Seed, l.salt(lj.Cell)
+	spec.Classes = classes(lj)
+	spec.Window = loadgen.Window{Min: lj.Measure.WindowMin, Max: lj.Measure.WindowMax, Requests: lj.Measure.Requests}
+	spec.Warmup = loadgen.Warmup{Cohort: lj.Measure.WarmupCohort, Time: lj.Measure.WarmupTime}
+	if first && !l.agent.warm.has(l.warmKey()) {
+		// Kernels are still being compiled: the first load waits until its throughput stands.
+		spec.Warmup.Stable = true
+		spec.Warmup.StableMax = min(4*lj.Measure.WindowMin, 10*time.Minute)
+	}
+	spec.Requests = requests
+	spec.Counters = &loadgen.Counters{}
+	var read func(context.Context) (sweep.Values, error)
+	if l.engine.Sample != nil {
+		get := l.get()
+		read = func(ctx context.Context) (sweep.Values, error) { return l.engine.Sample(ctx, get) }
+	}
+	m.sampler = newSampler(read, spec.Counters, l.metrics, lj.Load.String())
+	spec.OnWindow = m.sampler.window
+	spec.OnProgress = func(p loadgen.Progress) {
+		if err := l.emit(sweep.Event{Kind: sweep.EventProgress, Cell: lj.Cell, Phase: sweep.PhaseLoad, Text: p.Text, Done: p.Done}); err != nil {
+			l.log.Warn("event lost", "err", err)
+		}
+	}
+	return spec
+}
+
+// warmKey names what must have been compiled once: an engine version under one command with one model.
+func (l *launch) warmKey() string {
+	return strings.Join([]string{l.job.Engine, l.result.EngineVersion, strings.Join(l.job.Command, " "), l.job.Model, l.result.GPU}, "\n")
+}
+
+// classes joins a workload's classes with the levels of one load.
+func classes(lj sweep.LoadJob) []loadgen.Class {
+	var list []loadgen.Class
+	for _, pool := range lj.Load.Pools {
+		for _, c := range lj.Workload.Classes {
+			if c.Name != pool.Class {
+				continue
+			}
+			lc := loadgen.Class{Name: c.Name, Concurrency: pool.Concurrency, Input: loadgen.Range(c.Input), Output: loadgen.Range(c.Output)}
+			if c.SharedPrefix != nil {
+				lc.Prefix = &loadgen.Prefix{Groups: c.SharedPrefix.Groups, Tokens: c.SharedPrefix.Tokens}
+			}
+			for _, o := range append(append([]sweep.Objective(nil), c.SLO...), lj.Workload.SLO...) {
+				lc.SLO = append(lc.SLO, loadgen.Objective(o))
+			}
+			list = append(list, lc)
+		}
+	}
+	return list
+}
+
+// flush empties the prefix cache, so that no load finds what another left. The server may still drain
+// the last load's requests: it is asked again for a while. A cache that stays is noted, not fatal:
+// prompts are salted, so what is in it can only be evicted, never found.
+func (l *launch) flush(ctx context.Context, m *measurement) {
+	if l.engine.Flush == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	get := l.get()
+	var err error
+	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
+		ask, done := context.WithTimeout(ctx, askTimeout)
+		err = l.engine.Flush(ask, get)
+		done()
+		if err == nil {
+			return
+		}
+		sleep(ctx, pause)
+	}
+	if err != nil && !isDone(l.server.Done()) {
+		m.result.Notes = append(m.result.Notes, "the prefix cache was not emptied before this load: "+sweep.Printable(err.Error()))
+	}
+}
+
+// simulatorState is what a simulated server says of its own punctuality.
+type simulatorState struct {
+	Steps     float64 `json:"steps"`
+	LateSteps float64 `json:"late_steps"`
+	known     bool
+}
+
+// simulator asks a simulated server whether it kept up with real time.
+func (l *launch) simulator(ctx context.Context) simulatorState {
+	var s simulatorState
+	if l.job.Simulate == "" {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	status, body, err := l.get()(ctx, http.MethodGet, "/simulator", nil)
+	s.known = err == nil && status == http.StatusOK && json.Unmarshal(body, &s) == nil
+	return s
+}
+
+// keep writes run.json and gives the load's folder its name: the load is committed. A load that will be
+// tried again keeps its evidence under another name, so that a committed load is always final.
+func (l *launch) keep(m *measurement) (string, error) {
+	lj, r := m.job, &m.result
+	r.EndedAt = time.Now()
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err := writeSynced(filepath.Join(m.part, "run.json"), append(data, '\n'), 0o600); err != nil {
+		return "", err
+	}
+	if err := syncDir(m.part); err != nil {
+		return "", err
+	}
+	final := !retriable(lj.Cell, r.Outcome, l.history)
+	name := lj.Dir()
+	if !final {
+		name = "left-" + name
+	}
+	if err := os.Rename(m.part, filepath.Join(l.dir, name)); err != nil {
+		return "", err
+	}
+	if err := syncDir(l.dir); err != nil {
+		return "", err
+	}
+	if !final {
+		return name, nil
+	}
+	if r.Outcome == sweep.OK {
+		if err := l.agent.warm.add(l.warmKey()); err != nil {
+			return "", err
+		}
+	}
+	return name, l.emit(sweep.Event{Kind: sweep.EventCommit, Cell: lj.Cell, Dir: l.rel + "/" + name, Outcome: r.Outcome, Phase: r.Phase, Text: resultText(r)})
+}
+
+// resultText says a load's result in one line.
+func resultText(r *sweep.LoadResult) string {
+	if r.Outcome != sweep.OK {
+		return endText(r.Ending)
+	}
+	text := ""
+	if v, ok := r.Values["output_throughput"]; ok {
+		text = fmt.Sprintf("%.0f tok/s", v)
+	}
+	if v, ok := r.Values["p99_ttft_ms"]; ok {
+		text += fmt.Sprintf(" · TTFT p99 %.0f ms", v)
+	}
+	return strings.TrimPrefix(text, " · ")
+}
+
+// gather puts the run's numbers into the result. Those of a load that did not end well are withheld,
+// save the counts and what the server said: a rate out of a broken run is no measurement.
+func (l *launch) gather(m *measurement, withhold bool) {
+	r := &m.result
+	r.Values = m.sampler.signals()
+	if free, ok := l.watch.lowestFree(); ok {
+		r.Values["headroom_min_gib"] = free
+	}
+	r.Failures, r.Steady = m.run.Failures, m.run.Steady
+	r.WindowSeconds, r.Verdict = m.run.Window.Seconds(), m.run.Verdict
+	r.Notes = append(r.Notes, m.run.Notes...)
+	if s := r.Values["client_max_silence_s"]; s > silenceMark.Seconds() {
+		r.Notes = append(r.Notes, fmt.Sprintf("not one byte reached the client for %.0f s in the window", s))
+	}
+	if r.Outcome == sweep.ClientBound {
+		r.Verdict = "client_bound"
+	}
+	values := maps.Clone(m.run.Values)
+	if withhold {
+		r.Steady = nil
+		maps.DeleteFunc(values, func(name string, _ float64) bool { return !counts[strings.TrimPrefix(name, classPrefix(m.job, name))] })
+		delete(r.Values, "client_server_ratio")
+	}
+	maps.Copy(r.Values, values)
+}
+
+// silenceMark is how long the whole client may be without a byte before a person is told.
+const silenceMark = 10 * time.Second
+
+// counts are the values that stand even when a load did not end well.
+var counts = map[string]bool{"sent": true, "completed": true, "failed": true, "rejected": true, "prompt_tokens": true, "output_tokens": true}
+
+func classPrefix(lj sweep.LoadJob, name string) string {
+	for _, c := range lj.Workload.Classes {
+		if strings.HasPrefix(name, c.Name+"_") {
+			return c.Name + "_"
+		}
+	}
+	return ""
+}

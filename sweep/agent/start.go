@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"sweep/sweep"
+	"sweep/sweep/proc"
+)
+
+// startTime bounds how long a supervisor may take to exec a server.
+const startTime = 30 * time.Second
+
+// start launches the server and what watches it.
+func (l *launch) start(ctx context.Context) error {
+	var err error
+	if l.metrics, err = openLines(filepath.Join(l.dir, "metrics.jsonl")); err != nil {
+		return err
+	}
+	if l.gpuLines, err = openLines(filepath.Join(l.dir, "gpu.jsonl")); err != nil {
+		return err
+	}
+	startCtx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	logFile := filepath.Join(l.dir, "server.log")
+	l.server, err = proc.Start(startCtx, l.agent.opt.Supervisor, proc.Spec{
+		Argv: l.argv, Env: l.env.All, Dir: l.job.Workdir, Secrets: l.env.Secrets,
+		Log: logFile, Owner: filepath.Join(l.dir, "owner.json"),
+		OwnerInfo: map[string]any{"night": l.job.Night, "job": l.job.ID, "attempt": l.attempt, "port": l.port, "served": l.served},
+	})
+	if errors.Is(err, proc.ErrCommand) {
+		return &EnvironmentError{What: fmt.Sprintf("command %s", l.argv[0]), Err: err}
+	}
+	if err != nil {
+		return fmt.Errorf("start of the server: %w", err)
+	}
+	l.execed = time.Now()
+	if owner, err := proc.ReadOwner(filepath.Join(l.dir, "owner.json")); err == nil {
+		l.result.Containment = owner.Containment
+	}
+	l.book = newLogbook(l.engine.NewLog(), []string{l.engine.Health, l.engine.Models, l.engine.Generate}, l.phaseTeller())
+	watchCtx, quit := context.WithCancel(context.WithoutCancel(ctx))
+	l.quit = quit
+	l.tasks.Go(func() {
+		if err := l.book.follow(logFile, l.server.Gone()); err != nil {
+			l.log.Warn("server.log cannot be read any more", "err", err)
+		}
+	})
+	l.watch = &gpuWatch{machine: l.machine, wanted: l.job.GPUs, out: l.gpuLines}
+	if len(l.before.Devices) > 0 {
+		l.tasks.Go(func() { l.watch.run(watchCtx) })
+	}
+	return nil
+}
+
+// phaseTeller turns what the log says of the start into events: each phase at once, progress inside one
+// at most once a second.
+func (l *launch) phaseTeller() func(sweep.Phase, string) {
+	var phase sweep.Phase
+	var told time.Time
+	return func(p sweep.Phase, text string) {
+		if p == phase && time.Since(told) < time.Second {
+			return
+		}
+		phase, told = p, time.Now()
+		if err := l.emit(sweep.Event{Kind: sweep.EventPhase, Phase: p, Text: text}); err != nil {
+			l.log.Warn("event lost", "err", err)
+		}
+	}
+}
+
+var (
+	errDied   = errors.New("the server's process ended")
+	errKilled = errors.New("stop at once")
+)
+
+// alive returns a context that ends with the server's process.
+func (l *launch) alive(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	l.tasks.Go(func() {
+		select {
+		case <-l.server.Done():
+			cancel(errDied)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// awaitReady waits until the server is proved ready. Else it returns how the start ended; the server may
+// still run then.
+func (l *launch) awaitReady(ctx context.Context) *sweep.Ending {
+	began := l.execed
+	defer func() { l.clock.start += time.Since(began) }()
+	life, cancel := l.alive(ctx)
+	defer cancel(nil)
+	proved := make(chan *sweep.Ending, 1)
+	l.tasks.Go(func() { proved <- l.prove(life) })
+	w := newWatcher(l.limits, l.engine.Stall, began)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.server.Done():
+			e := l.postmortem(sweep.Autopsy{})
+			return &e
+		case e := <-proved:
+			if life.Err() != nil { // the proof was cut short: one of the other cases says why
+				proved = nil
+				continue
+			}
+			if e != nil {
+				return e
+			}
+			l.ready = true
+			l.result.Phases = l.book.freeze()
+			return nil
+		case <-l.book.port:
+			e := l.examine(sweep.Autopsy{})
+			return &e
+		case <-ctx.Done():
+			e := l.aborted()
+			return &e
+		case now := <-tick.C:
+			if e := l.judgeStart(w, now); e != nil {
+				return e
+			}
+		}
+	}
+}
+
+// judgeStart looks for progress and names a start that makes none, or takes too long.
+func (l *launch) judgeStart(w *watcher, now time.Time) *sweep.Ending {
+	phase, work := l.book.state()
+	p := pulse{LogBytes: work, GPUBytes: l.watch.used()}
+	if s, err := l.server.Progress(); err == nil {
+		p.ReadBytes, p.SharedBytes, p.CompilerCPU = s.BytesRead, s.MemoryPeak, int64(s.CompilerTicks)
+	} else {
+		p.ReadBytes, p.SharedBytes, p.CompilerCPU = w.base.ReadBytes, w.base.SharedBytes, w.base.CompilerCPU
+	}
+	var e sweep.Ending
+	switch w.observe(now, phase, p) {
+	case alive:
+		return nil
+	case hung:
+		e = l.examine(sweep.Autopsy{Hang: true})
+		e.Detail = join(e.Detail, w.silence(now))
+	case slow:
+		e = l.examine(sweep.Autopsy{Slow: true})
+		e.Detail = join(e.Detail, fmt.Sprintf("not ready %s after the start, though still at work; raise limits: start: if it needs longer", l.limits.Start))
+	}
+	return &e
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+const abortedText = "stopped from outside; sweep resume goes on from here"
+
+// aborted is the ending of what was cut short from outside.
+func (l *launch) aborted() sweep.Ending {
+	phase := sweep.PhaseLoad
+	if !l.ready {
+		phase, _ = l.book.state()
+	}
+	return sweep.Ending{Outcome: sweep.Aborted, Phase: phase, Detail: abortedText}
+}

@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"sweep/sweep"
+	"sweep/sweep/gpu"
+	"sweep/sweep/proc"
+)
+
+const (
+	graceUnready = 5 * time.Second  // from SIGTERM to SIGKILL of a server that never was ready
+	goneTime     = 40 * time.Second // for a dead server's tree to vanish: its supervisor gives up after 30 s
+	memoryTime   = 2 * time.Minute  // for device memory to come back after a stop
+)
+
+// postmortem names the end of a server whose process has ended. known says what else is known of it.
+func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
+	select {
+	case <-l.server.Gone():
+	case <-time.After(goneTime):
+	}
+	l.book.complete(2 * time.Second)
+	exit := exitOf(l.server.Exit())
+	known.Exit = &exit
+	return l.examine(known)
+}
+
+// examine names the end of a server from all that is known of it now. The server may still run.
+func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
+	a := l.book.autopsy()
+	a.Ready, a.Loading, a.Exit, a.Hang, a.Slow = l.ready, known.Loading, known.Exit, known.Hang, known.Slow
+	if l.ready {
+		a.Phase = sweep.PhaseReady
+	}
+	if a.Loading {
+		a.Phase = sweep.PhaseLoad
+	}
+	e := l.engine.Verdict(a)
+	if e.Phase == "" {
+		e.Phase = a.Phase
+	}
+	if e.Exit == nil {
+		e.Exit = a.Exit
+	}
+	if e.Evidence != nil {
+		ev := *e.Evidence
+		ev.File = l.rel + "/server.log"
+		e.Evidence = &ev
+	}
+	return e
+}
+
+func exitOf(e proc.Exit) sweep.Exit { return sweep.Exit{Code: e.Code, Signal: e.Signal, By: e.By} }
+
+// stop ends the server and proves that nothing of it is left. at once skips SIGTERM. It returns the
+// ending of a launch that had served all its loads.
+func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
+	began := time.Now()
+	defer func() { l.clock.stop += time.Since(began) }()
+	stopCtx, cancel := l.agent.untilNow(ctx)
+	defer cancel()
+	grace := l.limits.Stop
+	if !l.ready {
+		grace = min(grace, graceUnready)
+	}
+	if atOnce {
+		cancel()
+	}
+	diedBefore := isDone(l.server.Done())
+	ending := sweep.Ending{Outcome: sweep.OK, Phase: sweep.PhaseStop}
+	if diedBefore && l.ready {
+		ending = l.postmortem(sweep.Autopsy{})
+	}
+	report, err := l.server.Stop(stopCtx, grace)
+	if err != nil {
+		l.note("stop: " + err.Error())
+	}
+	select {
+	case <-l.server.Gone():
+	case <-time.After(goneTime):
+	}
+	l.book.complete(2 * time.Second)
+	exit := exitOf(l.server.Exit())
+	ending.Exit = &exit
+	if report.How == proc.HowKill && !atOnce {
+		l.note(fmt.Sprintf("the server did not end within %s of SIGTERM and was killed", grace))
+	}
+	if n := len(l.server.Killed()); n > 0 && report.How != proc.HowKill {
+		l.note(fmt.Sprintf("%d processes outlived the server's first one and were killed", n))
+	}
+	if err := l.server.LogError(); err != nil {
+		l.note("server.log is not complete: " + err.Error())
+	}
+	for _, p := range report.Stuck {
+		l.note(fmt.Sprintf("process %d (%s, state %s) outlived SIGKILL", p.PID, p.Comm, p.State))
+		ending.Outcome, ending.Detail = sweep.InfraGPU, "a process of the server cannot be killed; the machine may need a restart"
+	}
+	l.provePortClosed()
+	if !errors.Is(context.Cause(stopCtx), errKilled) {
+		l.proveMemoryBack(stopCtx)
+	}
+	return ending
+}
+
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *launch) provePortClosed() {
+	if _, holder, err := proc.Listening(l.port, nil); err == nil && holder != "" {
+		l.note(fmt.Sprintf("port %d is still held after the stop, by %s", l.port, holder))
+	}
+}
+
+// proveMemoryBack waits until the devices hold no more than before the launch. The driver frees memory
+// some time after the last process is gone.
+func (l *launch) proveMemoryBack(ctx context.Context) {
+	baseline := gpu.Used(l.before.Devices)
+	if len(baseline) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memoryTime)
+	defer cancel()
+	if l.machine.simulated { // no driver that lags and wavers: one look is proof
+		if v, err := l.machine.look(ctx, l.job.GPUs); err == nil && clean(v.Devices, baseline) {
+			return
+		}
+	}
+	if report, err := gpu.WaitBaseline(ctx, l.machine.gpus, baseline); errors.Is(err, gpu.ErrDirty) {
+		l.note(dirtyText(report.Over))
+	}
+}
+
+// diskError reports errors of a disk that takes nothing more.
+func diskError(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// fullDisk explains an error of writing the night's files.
+func fullDisk(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*EnvironmentError](err); ok {
+		return err
+	}
+	if diskError(err) {
+		return &EnvironmentError{What: "the night's folder takes nothing more: free space or name another with -o, then sweep resume", Err: err}
+	}
+	return &EnvironmentError{What: "the night's folder cannot be written", Err: err}
+}
