@@ -47,6 +47,9 @@ func startNight(env *environ, o sweep.NightOptions) error {
 	if err != nil {
 		return exitWith(exitEnvironment, fmt.Errorf("no night was started: %w", err))
 	}
+	if err := noteOpen(n, "start"); err != nil {
+		return exitWith(exitEnvironment, errors.Join(err, n.Close()))
+	}
 	return finishNight(env, n)
 }
 
@@ -69,6 +72,11 @@ func finishNight(env *environ, n *sweep.Night) error {
 		return exitWith(code, nil)
 	}
 	return nil
+}
+
+// noteOpen says in the night's journal who takes the night.
+func noteOpen(n *sweep.Night, what string) error {
+	return n.Note(sweep.JournalEntry{Kind: sweep.JournalOpen, Text: fmt.Sprintf("%s by process %d, sweep %s", what, os.Getpid(), version())})
 }
 
 func resumeCommand(dir string) string { return sweep.ShellLine([]string{"sweep", "resume", dir}) }

@@ -111,7 +111,7 @@ func finished(dir string) (bool, error) {
 // prepareResume makes an opened night ready to go on: its plan is set, nothing of it runs any more, and
 // records that do not stand are gone.
 func prepareResume(env *environ, n *sweep.Night, grid string, force bool) error {
-	if err := n.Note(sweep.JournalEntry{Kind: sweep.JournalOpen, Text: fmt.Sprintf("resume by process %d, sweep %s", os.Getpid(), version())}); err != nil {
+	if err := noteOpen(n, "resume"); err != nil {
 		return exitWith(exitEnvironment, err)
 	}
 	if err := choosePlan(env, n, grid, force); err != nil {

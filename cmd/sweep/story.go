@@ -109,7 +109,7 @@ func (s *story) Event(host string, e sweep.Event) {
 		}
 	case sweep.EventReady:
 		h.text, h.share = "ready", 0
-		s.line(host, strings.TrimSuffix(e.Job+": ready, "+text, ", "))
+		s.line(host, e.Job+": "+cmp.Or(text, "ready"))
 	case sweep.EventLoad:
 		h.what, h.text, h.share = e.Cell, "", 0
 		if at, ok := s.began[e.Job]; ok {
