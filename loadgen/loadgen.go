@@ -60,6 +60,7 @@ type Spec struct {
 	// Counters, when not nil, are kept up to date while the run goes on.
 	Counters *Counters
 	// Requests receives one JSON line for each request that ended, in the order of their ends; nil: none are kept.
+	// Each line is a [Request].
 	Requests io.Writer
 	// OnWindow is called when the window opens (open) and when it closes, before the streams are cut.
 	OnWindow func(open bool)
@@ -137,10 +138,13 @@ type Result struct {
 	Opened   time.Time // when the window opened; zero when it never did
 	Closed   time.Time
 	Window   time.Duration // Closed − Opened, from the monotonic clock
-	Steady   *bool         // the halves of the window agree; nil: too short to say
-	Verdict  string        // valid, suspect or client_bound
-	// Values are the metrics and counts by the names of results/README.md, for all classes and, with
-	// the prefix "CLASS_", for each. A percentile with too few requests is absent.
+	Steady   *bool         // the halves of the window agree within 5 %; nil: too short to say
+	Verdict  string        // [Valid], [Suspect] or [ClientBound]
+	// Values are the metrics and counts by the names of results/README.md, for all classes and, where there are
+	// several, with the prefix "CLASS_" for each. Throughput counts what arrived inside the window, whenever it was
+	// asked for; latency is of requests both sent and ended well inside. A percentile is an observed value (nearest rank) and
+	// absent below 30 samples for p90, 60 for p95, 100 for p99; a token is a sample of itl, a request of the
+	// others. A request with a failure is in no metric.
 	Values   map[string]float64
 	Failures map[string]int // requests by kind of failure, over warm-up and window
 	Notes    []string

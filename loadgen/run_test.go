@@ -392,7 +392,7 @@ func TestWarmUpUntilStable(t *testing.T) {
 			slow := max(0, 30*second-time.Since(start)) / 30 // kernels are compiled for half a minute
 			return mock.Stream(r, mock.Timing{First: 100*msec + slow, Gap: 25 * msec})
 		}}
-		spec := testSpec(server, 8)
+		spec := testSpec(server, 3)
 		spec.Warmup = Warmup{Cohort: true, Stable: true, StableMax: 2 * time.Minute}
 		var opened time.Duration
 		spec.OnWindow = func(open bool) {

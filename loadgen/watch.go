@@ -92,7 +92,7 @@ func (w *watch) steady(win window, life time.Duration) *bool {
 
 const minSteady = 10 * time.Second
 
-// verdicts of a run.
+// Verdicts on a run's numbers.
 const (
 	Valid       = "valid"        // nothing speaks against the numbers
 	Suspect     = "suspect"      // stamps may be late enough to show in the tails
