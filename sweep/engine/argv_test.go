@@ -20,7 +20,8 @@ func set(pairs ...string) []sweep.Setting {
 
 func TestArgv(t *testing.T) {
 	spec := sweep.ServerSpec{Model: "/m", ServedName: "night-1", Host: "127.0.0.1", Port: 30000}
-	sglang := "--model-path /m --served-model-name night-1 --host 127.0.0.1 --port 30000 --nccl-port 30001"
+	bare := "--model-path /m --served-model-name night-1 --host 127.0.0.1 --port 30000 --nccl-port 30001"
+	sglang := bare + " --enable-metrics"
 	llama := "-m /m --host 127.0.0.1 --port 30000 --alias night-1 --metrics --slots"
 	for _, c := range []struct {
 		engine   string
@@ -28,7 +29,8 @@ func TestArgv(t *testing.T) {
 		want     string
 	}{
 		{"sglang", nil, sglang},
-		{"sglang", set("tp-size=8", "trust-remote-code=true", "mem-fraction-static=0.80", "enable-metrics=false"), sglang + " --tp-size 8 --trust-remote-code --mem-fraction-static 0.80"},
+		{"sglang", set("tp-size=8", "trust-remote-code=true", "mem-fraction-static=0.80", "enable-metrics=false"), bare + " --tp-size 8 --trust-remote-code --mem-fraction-static 0.80"},
+		{"sglang", set("enable-metrics=true", "tp-size=2"), bare + " --enable-metrics --tp-size 2"},
 		{"sglang", set("cuda-graph-bs-decode=1|2|4"), sglang + " --cuda-graph-bs-decode 1 2 4"},
 		{"sglang", set("hicache-size=48", "tp-size=8"), sglang + " --hicache-size 48 --tp-size 8 --enable-hierarchical-cache"},
 		{"sglang", set("hicache-size=48", "enable-hierarchical-cache=true"), sglang + " --hicache-size 48 --enable-hierarchical-cache"},
@@ -66,9 +68,9 @@ func TestOwnedFlagsHaveReasons(t *testing.T) {
 			t.Fatalf("Lookup(%q) gives %v", name, eng)
 		}
 		spec := sweep.ServerSpec{Model: "M", ServedName: "N", Host: "H", Port: 1}
-		for _, arg := range eng.Argv(spec) { // what we set, a grid may not; but it may turn these two off
+		for _, arg := range eng.Argv(spec) { // what we set, a grid may not; but it may turn these off
 			flag := strings.TrimLeft(arg, "-")
-			if flag == arg || flag == "offline" || flag == "no-ui" {
+			if flag == arg || flag == "offline" || flag == "no-ui" || flag == "enable-metrics" {
 				continue
 			}
 			if eng.Owned[flag] == "" {

@@ -66,9 +66,13 @@ func sglangOwned() map[string]string {
 }
 
 // sglangArgv: what we own, then the grid's flags, then what they imply. The launch's second port is NCCL's.
+// Counters are on unless the grid says off: without them no client's number can be held against the server's.
 func sglangArgv(s sweep.ServerSpec) []string {
 	argv := []string{"--model-path", s.Model, "--served-model-name", s.ServedName, "--host", s.Host, "--port", strconv.Itoa(s.Port), "--nccl-port", strconv.Itoa(s.Port + 1)}
 	settings := s.Settings
+	if _, set := sweep.SettingValue(settings, "enable-metrics"); !set {
+		argv = append(argv, "--enable-metrics")
+	}
 	size, sized := sweep.SettingValue(settings, "hicache-size")
 	if sized && isOff(size) { // no host cache at all, whatever the flags of every launch say
 		settings = append(settings[:len(settings):len(settings)], sweep.Setting{Name: "enable-hierarchical-cache", Values: []string{"off"}})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func (info serverInfo) facts(facts sweep.Values) {
 			for _, v := range phases {
 				sum += v
 			}
-			facts["graph_gib"] = max(facts["graph_gib"], sum)
+			facts["graph_gib"] = max(facts["graph_gib"], math.Round(sum*1e6)/1e6)
 		}
 	}
 }
@@ -219,7 +220,7 @@ func sglangLoads(loads []map[string]any, values sweep.Values) {
 var sglangRankLabels = []string{"tp_rank", "pp_rank", "moe_ep_rank", "pid"}
 
 // sglangCounters are the metrics that we read. A counter with labels appears only when it first counts
-// something; since says which later or equally old metric proves that a missing one is zero.
+// something, so that a missing one is zero if the server is new enough to have it.
 var sglangCounters = []struct {
 	metric, label, value string
 	signal               string
