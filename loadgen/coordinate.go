@@ -25,21 +25,21 @@ func (r *run) coordinate(ctx context.Context) error {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	for {
-		sleep := c.sleep()
-		planned := r.since() + sleep
-		timer.Reset(sleep)
+		due := c.due()
+		timer.Reset(max(0, due-r.since()))
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-r.moved:
 		case <-timer.C:
-			c.woke(planned)
+			c.woke(due)
 		}
 		if err := c.health(); err != nil {
 			return err
 		}
 		if r.opened() < 0 && c.warm() {
 			r.open()
+			c.nextTick = max(c.nextTick, r.since()) // the callback's time is not our lateness
 		}
 		if r.opened() >= 0 && c.full() {
 			r.closeWindow()
@@ -49,8 +49,8 @@ func (r *run) coordinate(ctx context.Context) error {
 	}
 }
 
-// sleep is the time until the next tick, or until the window's min or max when that is sooner.
-func (c *coordinator) sleep() time.Duration {
+// due is when to look next: at the next tick, or at the window's min or max when that is sooner.
+func (c *coordinator) due() time.Duration {
 	now, at := c.r.since(), c.nextTick
 	if opened := c.r.opened(); opened >= 0 {
 		for _, d := range []time.Duration{c.r.spec.Window.Min, c.r.spec.Window.Max} {
@@ -61,14 +61,14 @@ func (c *coordinator) sleep() time.Duration {
 	} else if t := c.r.spec.Warmup.Time; t > now {
 		at = min(at, t)
 	}
-	return max(0, at-now)
+	return at
 }
 
 // woke notes a wake-up by the timer.
-func (c *coordinator) woke(planned time.Duration) {
+func (c *coordinator) woke(due time.Duration) {
 	r, now := c.r, c.r.since()
 	if r.opened() >= 0 {
-		r.watch.late = append(r.watch.late, max(0, now-planned))
+		r.watch.late = append(r.watch.late, max(0, now-due))
 	}
 	for c.nextTick <= now {
 		c.nextTick += tick
@@ -209,6 +209,7 @@ func (c *coordinator) tell() {
 	r.mu.Unlock()
 	p.Text = fmt.Sprintf("%s %d s · %d open · %s tok/s", p.Phase, int(at.Seconds()), p.Open, thousands(int(c.rate+0.5)))
 	r.spec.OnProgress(p)
+	c.nextTick = max(c.nextTick, r.since())
 }
 
 // share is how much of the window's rule is fulfilled: the least of its parts; r.mu is held.
