@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -245,6 +246,9 @@ func TestErrorBarsNeedRepeats(t *testing.T) {
 }
 
 func TestSVGGolden(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("coordinates are rounded otherwise where products and sums are fused")
+	}
 	_, s := kimi(2).read(t)
 	for _, name := range []string{"throughput-synth", "heatmap-synth"} {
 		got, err := renderSVG(pictured(t, s, name))

@@ -89,6 +89,8 @@ func (s *Summary) curveList(sheet *Sheet, lv levels) []*curve {
 			cv.mark = " (base)"
 		case row.Config.Unacceptable != "":
 			cv.mark = " (not acceptable)"
+		case row.failsElsewhere():
+			cv.mark = " (fails elsewhere)"
 		}
 		for _, q := range row.Squares {
 			x := lv.at[q.Load.String()]
@@ -98,7 +100,7 @@ func (s *Summary) curveList(sheet *Sheet, lv levels) []*curve {
 				cv.points = append(cv.points, curvePoint{x, y, lo, hi, len(values) > 1})
 			}
 			if failed := q.Failed(); len(failed) > 0 {
-				skipped := !slices.ContainsFunc(failed, func(r sweep.Record) bool { return r.Outcome.Family() != "skipped" })
+				skipped := !slices.ContainsFunc(failed, func(r sweep.Record) bool { return !untried(r.Outcome) })
 				cv.marks = append(cv.marks, laneMark{x, skipped})
 			}
 		}
@@ -106,6 +108,11 @@ func (s *Summary) curveList(sheet *Sheet, lv levels) []*curve {
 		list = append(list, cv)
 	}
 	return list
+}
+
+// failsElsewhere: no load of this sheet killed the config, and one of another workload did.
+func (r *Row) failsElsewhere() bool {
+	return r.Unfit != "" && r.Config.Unacceptable == "" && !slices.ContainsFunc(r.Squares, func(q *Square) bool { return q.death() != "" })
 }
 
 // laneWords says in few words how a config failed; the first failure stands for those it implies.

@@ -21,6 +21,7 @@ type heat struct {
 	value float64
 	has   bool
 	small string // below the value: where it was reached
+	more  string // instead of small where there is room; "" when there is no more to say
 	words string // of a failure, or "not run"
 	why   string // of a failure, where a few words more are known
 	best  bool
@@ -179,15 +180,21 @@ func (s *Summary) heatCell(sheet *Sheet, match func(sweep.Config) bool, others [
 	}
 	if dead || !h.has {
 		h.words = laneWords(best)
-		if h.words == "" {
+		tried := slices.ContainsFunc(best.Squares, func(q *Square) bool {
+			return slices.ContainsFunc(q.Records, func(r sweep.Record) bool { return !untried(r.Outcome) })
+		})
+		if !dead && !tried {
 			h.words = "not run"
 		}
 		if word, why, ok := strings.Cut(h.words, ": "); ok {
 			h.words, h.why = word, why
 		}
 	}
-	if best.Config.Unacceptable != "" {
+	switch {
+	case best.Config.Unacceptable != "":
 		h.small = "not acceptable"
+	case h.has && best.failsElsewhere():
+		h.more = h.small + " · fails elsewhere"
 	}
 	return h
 }
@@ -305,6 +312,9 @@ func (v *heatView) drawCell(c canvas, h heat, r vg.Rectangle) {
 			return
 		}
 		put(v.number(h.value), 10.5, 7, inkOn(fill), true, 5)
+		if h.more != "" && style(7.5, ink, false).Width(h.more) <= room {
+			h.small = h.more
+		}
 		put(h.small, 7.5, 6, inkOn(fill), false, -7)
 	}
 }

@@ -64,6 +64,9 @@ func underLoad(r sweep.Record) bool {
 	return r.Phase == sweep.PhaseLoad
 }
 
+// untried reports the ends that say nothing of a config: it was not run, or stopped from outside.
+func untried(o sweep.Outcome) bool { return o.Family() == "skipped" || o == sweep.Aborted }
+
 var (
 	product = regexp.MustCompile(`([\d,]+)(?: \w+)? ?[×x*] ?([\d,.]+) ?(GB|GiB|TB|TiB)`)
 	amount  = regexp.MustCompile(`([\d,]*\d(?:\.\d+)?) ?(GB|GiB|TB|TiB)\b`)
