@@ -37,7 +37,7 @@ func (q *hostQueue) run(ctx context.Context, jobs []Job) error {
 	err := q.host.Follow(ctx, q.from, func(e Event, next int64) error {
 		q.from = next
 		job, ours := q.jobs[e.Job]
-		if e.Job == "" && e.At.Before(began) || e.Job != "" && (!ours || e.Attempt != 0 && e.Attempt < job.Attempt) {
+		if e.Attempt == 0 && e.At.Before(began) || e.Job != "" && !ours || e.Attempt != 0 && e.Attempt < job.Attempt {
 			return nil // said before this submission
 		}
 		r.told(func(p Progress) { p.Event(q.host.Name(), e) })
