@@ -41,6 +41,7 @@ type Options struct {
 	Supervisor []string                                // argv of a supervisor; nil: Self, "supervise"
 	Environ    []string                                // what servers inherit; nil: this process's own
 	Now        <-chan struct{}                         // closed: kill at once instead of stopping cleanly; may be nil
+	BusyPause  time.Duration                           // before another try on a machine that was busy, and so much longer each time; 0: 5 s
 	Log        *slog.Logger                            // nil: nothing is logged
 }
 
@@ -72,6 +73,9 @@ func Run(ctx context.Context, opt Options) error {
 	}
 	if a.opt.Environ == nil {
 		a.opt.Environ = os.Environ()
+	}
+	if a.opt.BusyPause <= 0 {
+		a.opt.BusyPause = 5 * time.Second
 	}
 	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "queue"), opt.Out} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -187,6 +191,9 @@ func (a *agent) do(ctx context.Context, job sweep.Job) error {
 		if len(loads) == 0 {
 			return nil
 		}
+		if n := len(past.history); n > 0 && ours(past.history[n-1].Outcome) {
+			sleep(ctx, time.Duration(n)*a.opt.BusyPause)
+		}
 		l := a.newLaunch(job, loads, past, engine, log)
 		result, err := l.run(ctx)
 		if err != nil {
@@ -194,15 +201,9 @@ func (a *agent) do(ctx context.Context, job sweep.Job) error {
 		}
 		log.Info("attempt ended", "attempt", result.Attempt, "outcome", result.Outcome, "detail", result.Detail)
 		past.add(result)
-		if ours(result.Outcome) {
-			sleep(ctx, time.Duration(len(past.history))*busyPause)
-		}
 	}
 	return nil
 }
-
-// busyPause is how long a launch that found its machine busy waits for the next try, and so much longer each time.
-const busyPause = 3 * time.Second
 
 func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engine *sweep.Engine, log *slog.Logger) *launch {
 	job.Loads = loads

@@ -32,7 +32,7 @@ func newNight(t *testing.T) *night {
 	}
 	out := t.TempDir()
 	n := &night{t: t, engine: fakeEngine(nil)}
-	n.opt = Options{Dir: filepath.Join(out, "agents", "local"), Out: out, Self: self,
+	n.opt = Options{BusyPause: 10 * time.Millisecond, Dir: filepath.Join(out, "agents", "local"), Out: out, Self: self,
 		Engine: func(string) (*sweep.Engine, bool) { return n.engine, true }}
 	t.Cleanup(n.nothingLeft)
 	return n
@@ -358,12 +358,16 @@ func TestStopFromOutside(t *testing.T) {
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() { ended <- n.run(ctx) }()
-			committed := filepath.Join(n.opt.Out, job.Dir(1), "load=a,c0=2"+partSuffix)
+			underWay := filepath.Join(n.opt.Out, job.Dir(1), "load=a,c0=2"+partSuffix)
 			for {
-				if _, err := os.Stat(committed); err == nil {
+				if _, err := os.Stat(underWay); err == nil {
 					break
 				}
-				time.Sleep(10 * time.Millisecond)
+				select {
+				case err := <-ended:
+					t.Fatalf("it ended by itself: %v", err)
+				case <-time.After(10 * time.Millisecond):
+				}
 			}
 			began := time.Now()
 			cancel()

@@ -264,9 +264,10 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 		l.result.GPU = l.before.Devices[0].Name
 	}
 	attempt := fmt.Sprint(l.attempt)
-	port, portErr := proc.FreeBlock(sweep.PortBlock, hash(j.Night, j.ID, attempt))
+	night := []string{l.agent.opt.Out, j.Night} // two nights of one name may run side by side
+	port, portErr := proc.FreeBlock(sweep.PortBlock, hash(append(night, j.ID, attempt)...))
 	l.port = port
-	l.served = fmt.Sprintf("sweep-%08x-%08x", uint32(hash(j.Night)), uint32(hash(j.ID, attempt)))
+	l.served = fmt.Sprintf("sweep-%08x-%08x", uint32(hash(night...)), uint32(hash(j.ID, attempt)))
 	l.argv = slices.Concat(prefix, l.engine.Argv(sweep.ServerSpec{
 		Model: j.Model, ServedName: l.served, Host: loopback, Port: port, Settings: j.Config.Settings,
 	}))
