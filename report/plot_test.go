@@ -9,12 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/recorder"
+
+	"sweep/sweep"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -351,5 +354,53 @@ func TestNiceTicks(t *testing.T) {
 		if got := strings.Join(labels, " "); got != tt.want || end < tt.top {
 			t.Errorf("niceTicks(%g) = %q to %g, want %q", tt.top, got, end, tt.want)
 		}
+	}
+}
+
+// A load whose number is withheld is no failure of its config: no red cross, no hatching, and its death
+// under another load is what the words tell.
+func TestWithheldIsNoFailure(t *testing.T) {
+	_, s := race(func(r *sweep.Record) {
+		v, _ := r.Axes.Get("setting")
+		switch {
+		case r.Load.Workload != "w":
+		case v == "b":
+			r.Outcome, r.Phase = sweep.ClientBound, sweep.PhaseLoad
+		case v == "c" && r.Load.Concurrency() == 8:
+			r.Outcome, r.Phase = sweep.ClientBound, sweep.PhaseLoad
+		case v == "c":
+			r.Outcome, r.Phase = sweep.OOMDecode, sweep.PhaseLoad
+		}
+	}).read(t)
+	if n := crosses(pictured(t, s, "throughput-w")); n != 1 {
+		t.Errorf("%d red crosses, want 1: c at 16", n)
+	}
+	texts, _ := record(pictured(t, s, "throughput-w"))
+	var all []string
+	for _, b := range texts {
+		all = append(all, b.text)
+	}
+	for _, want := range []string{"setting b: client-bound", "setting c: OOM decode"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("the lane does not say %q; texts: %q", want, all)
+		}
+	}
+	var rec recorder.Canvas
+	d := pictured(t, s, "heatmap-w")
+	d.paint(canvas{draw.NewCanvas(&rec, d.width, d.height)})
+	var red strings.Builder
+	var color any
+	for _, action := range rec.Actions {
+		switch a := action.(type) {
+		case *recorder.SetColor:
+			color = a.Color
+		case *recorder.FillString:
+			if color == bad {
+				red.WriteString(a.String + ";")
+			}
+		}
+	}
+	if red.String() != "OOM decode;" {
+		t.Errorf("red in the map: %q, want only the config that died", red.String())
 	}
 }

@@ -37,8 +37,8 @@ type curvePoint struct {
 }
 
 type laneMark struct {
-	x       float64
-	skipped bool // not tried
+	x      float64
+	failed bool // else there is no number for a reason that is not the config's
 }
 
 // curves is the picture of output throughput against requests in flight.
@@ -100,8 +100,7 @@ func (s *Summary) curveList(sheet *Sheet, lv levels) []*curve {
 				cv.points = append(cv.points, curvePoint{x, y, lo, hi, len(values) > 1})
 			}
 			if failed := q.Failed(); len(failed) > 0 {
-				skipped := !slices.ContainsFunc(failed, func(r sweep.Record) bool { return !untried(r.Outcome) })
-				cv.marks = append(cv.marks, laneMark{x, skipped})
+				cv.marks = append(cv.marks, laneMark{x, slices.ContainsFunc(failed, func(r sweep.Record) bool { return !unanswered(r) })})
 			}
 		}
 		cv.words = laneWords(row)
@@ -115,13 +114,19 @@ func (r *Row) failsElsewhere() bool {
 	return r.Unfit != "" && r.Config.Unacceptable == "" && !slices.ContainsFunc(r.Squares, func(q *Square) bool { return q.death() != "" })
 }
 
-// laneWords says in few words how a config failed; the first failure stands for those it implies.
+// laneWords says in few words how a config failed, or why it has no number: a failure before what it
+// implies, and before what is not the config's fault.
 func laneWords(row *Row) string {
-	for _, implied := range []bool{false, true} {
+	order := []func(r sweep.Record) bool{
+		func(r sweep.Record) bool { return died(r.Outcome) },
+		func(r sweep.Record) bool { return r.Outcome != sweep.SkippedImplied },
+		func(sweep.Record) bool { return true },
+	}
+	for _, wanted := range order {
 		for _, q := range row.Squares {
 			failed := q.Failed()
 			for _, r := range failed {
-				if (r.Outcome == sweep.SkippedImplied) != implied {
+				if !wanted(r) {
 					continue
 				}
 				words := shortEnding(r)

@@ -23,6 +23,7 @@ type heat struct {
 	small string // below the value: where it was reached
 	more  string // instead of small where there is room; "" when there is no more to say
 	words string // of a failure, or "not run"
+	grey  bool   // words tell of something that is no failure of the config
 	why   string // of a failure, where a few words more are known
 	best  bool
 }
@@ -162,7 +163,7 @@ func (s *Summary) heatCell(sheet *Sheet, match func(sweep.Config) bool, others [
 		}
 	}
 	if best == nil {
-		return heat{words: "not run"}
+		return heat{words: "not run", grey: true}
 	}
 	h := heat{row: best, best: best == sheet.Best}
 	dead := slices.ContainsFunc(best.Squares, func(q *Square) bool { return q.death() != "" })
@@ -179,11 +180,8 @@ func (s *Summary) heatCell(sheet *Sheet, match func(sweep.Config) bool, others [
 		}
 	}
 	if dead || !h.has {
-		h.words = laneWords(best)
-		tried := slices.ContainsFunc(best.Squares, func(q *Square) bool {
-			return slices.ContainsFunc(q.Records, func(r sweep.Record) bool { return !untried(r.Outcome) })
-		})
-		if !dead && !tried {
+		h.words, h.grey = laneWords(best), !dead
+		if h.words == "" {
 			h.words = "not run"
 		}
 		if word, why, ok := strings.Cut(h.words, ": "); ok {
@@ -290,9 +288,13 @@ func (v *heatView) drawCell(c canvas, h heat, r vg.Rectangle) {
 		c.text(st, mid.X, mid.Y+dy, s)
 	}
 	switch {
-	case h.words == "not run":
+	case h.words == "not run" || h.grey:
 		c.outline(vg.Rectangle{Min: r.Min.Add(vg.Point{X: 0.5, Y: 0.5}), Max: r.Max.Sub(vg.Point{X: 0.5, Y: 0.5})}, draw.LineStyle{Color: faint, Width: 0.8})
-		put("not run", 8, 6, muted, false, 0)
+		words := h.words
+		if h.why != "" {
+			words += ": " + h.why
+		}
+		put(words, 8, 6, muted, false, 0)
 	case h.words != "":
 		v.drawFailure(c, h, r, put)
 	default:

@@ -74,30 +74,26 @@ func (s *Summary) panelDrawing(d *drawing, sheet *Sheet, lv levels, list []*curv
 		}
 	}
 	v.ticks, v.top = niceTicks(v.top, 4)
-	for _, p := range panels {
-		failed := 0
-		for _, cv := range p.list {
-			if len(cv.marks) > 0 {
-				failed++
-			}
-		}
-		v.lane = max(v.lane, vg.Length(failed)*6)
-	}
-	if v.lane > 0 {
-		v.lane += 3
-		sub += " Red crosses below zero: failed; grey dashes: not tried."
-	}
 	v.columns = int(math.Ceil(math.Sqrt(float64(len(panels)))))
-	if len(panels) == 2 {
-		v.columns = 2
+	v.lanes = make([]vg.Length, (len(panels)+v.columns-1)/v.columns)
+	for i, p := range panels {
+		if n := p.failed(); n > 0 {
+			v.lanes[i/v.columns] = max(v.lanes[i/v.columns], vg.Length(n)*6+3)
+		}
 	}
-	rows := (len(panels) + v.columns - 1) / v.columns
+	lanes := vg.Length(0)
+	for _, lane := range v.lanes {
+		lanes += lane
+	}
+	if lanes > 0 {
+		sub += " Red crosses below zero: failed; grey dashes: no result."
+	}
 	keyRows := layoutKey(key, pageWidth-2*margin)
-	d.height = headHeight(d.Title, sub, pageWidth) + vg.Length(len(keyRows))*13 + vg.Length(rows)*(118+v.lane) + 52
+	d.height = headHeight(d.Title, sub, pageWidth) + vg.Length(len(keyRows))*13 + vg.Length(len(v.lanes))*124 + lanes + 52
 	d.paint = func(c canvas) {
 		r := c.frame(d.Title, sub, s.footer())
 		r.Max.Y = c.drawKey(keyRows, r) - 6
-		v.draw(c, r, rows)
+		v.draw(c, r)
 	}
 }
 
@@ -174,11 +170,11 @@ type panelView struct {
 	panels  []panel
 	top     float64
 	ticks   []tick
-	lane    vg.Length // height of the lane of failures in each panel
+	lanes   []vg.Length // by row of panels: height of the lane of failures
 	columns int
 }
 
-func (v panelView) draw(c canvas, r vg.Rectangle, rows int) {
+func (v panelView) draw(c canvas, r vg.Rectangle) {
 	st := style(8, muted, false)
 	left := vg.Length(0)
 	for _, t := range v.ticks {
@@ -187,23 +183,42 @@ func (v panelView) draw(c canvas, r vg.Rectangle, rows int) {
 	const gap, below = vg.Length(14), vg.Length(30)
 	left += 5
 	width := (r.Max.X - r.Min.X - left - gap*vg.Length(v.columns-1)) / vg.Length(v.columns)
-	height := (r.Max.Y - r.Min.Y - below) / vg.Length(rows)
+	height := r.Max.Y - r.Min.Y - below // of one panel without its lane
+	for _, lane := range v.lanes {
+		height -= lane
+	}
+	height /= vg.Length(len(v.lanes))
+	top := r.Max.Y
 	for i, p := range v.panels {
 		row, column := i/v.columns, i%v.columns
+		if i > 0 && column == 0 {
+			top -= height + v.lanes[row-1]
+		}
 		area := vg.Rectangle{}
 		area.Min.X = r.Min.X + left + vg.Length(column)*(width+gap)
 		area.Max.X = area.Min.X + width
-		area.Max.Y = r.Max.Y - vg.Length(row)*height - 16
-		area.Min.Y = r.Max.Y - vg.Length(row+1)*height + v.lane + 6
-		last := i+v.columns >= len(v.panels)
-		v.drawPanel(c, p, area, column == 0, last)
+		area.Max.Y = top - 16
+		area.Min.Y = top - height + 6
+		v.drawPanel(c, p, area, v.lanes[row], column == 0, i+v.columns >= len(v.panels))
 	}
 	title := style(9, ink, false)
 	title.XAlign = text.XCenter
 	c.text(title, (r.Min.X+left+r.Max.X)/2, r.Min.Y+8, shorten(title, v.levels.title, r.Max.X-r.Min.X-left))
 }
 
-func (v panelView) drawPanel(c canvas, p panel, area vg.Rectangle, first, last bool) {
+// failed counts the curves that have something in the lane.
+func (p panel) failed() int {
+	n := 0
+	for _, cv := range p.list {
+		if len(cv.marks) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// drawPanel draws one panel above a lane of that height; first: it has the ticks of y; last: those of x.
+func (v panelView) drawPanel(c canvas, p panel, area vg.Rectangle, lane vg.Length, first, last bool) {
 	x := func(t float64) vg.Length { return area.Min.X + 9 + vg.Length(t)*(area.Max.X-area.Min.X-18) }
 	y := func(value float64) vg.Length { return area.Min.Y + vg.Length(value/v.top)*(area.Max.Y-area.Min.Y) }
 	name := style(8.5, ink, true)
@@ -216,8 +231,11 @@ func (v panelView) drawPanel(c canvas, p panel, area vg.Rectangle, first, last b
 			c.text(ticks, area.Min.X-5, y(t.value), t.label)
 		}
 	}
-	bottom := area.Min.Y - v.lane
-	if slices.ContainsFunc(p.list, func(cv *curve) bool { return len(cv.marks) > 0 }) {
+	bottom := area.Min.Y
+	if p.failed() > 0 || last {
+		bottom -= lane
+	}
+	if p.failed() > 0 {
 		c.fill(vg.Rectangle{Min: vg.Point{X: area.Min.X, Y: bottom}, Max: vg.Point{X: area.Max.X, Y: area.Min.Y - 0.6}}, badBg)
 	}
 	c.line(rule, 0.6, nil, area.Min.X, area.Min.Y, area.Max.X, area.Min.Y)
@@ -249,13 +267,7 @@ func (v panelView) drawPanel(c canvas, p panel, area vg.Rectangle, first, last b
 }
 
 func nothing(p panel) string {
-	failed := 0
-	for _, cv := range p.list {
-		if len(cv.marks) > 0 {
-			failed++
-		}
-	}
-	if failed == 0 {
+	if p.failed() == 0 {
 		return "not run yet"
 	}
 	return "no throughput was measured"

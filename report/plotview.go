@@ -81,7 +81,7 @@ func (cv *curve) fit(st text.Style, width vg.Length) string {
 // draw lays out axes, curves, lane and labels in r.
 func (v *curveView) draw(c canvas, r vg.Rectangle) {
 	tickStyle := style(8.5, muted, false)
-	left := max(tickStyle.Width("failed"), style(7, muted, false).Width("skipped"))
+	left := max(tickStyle.Width("failed"), style(7, muted, false).Width("no result"))
 	for _, t := range v.ticks {
 		left = max(left, tickStyle.Width(t.label))
 	}
@@ -136,15 +136,15 @@ func (v *curveView) drawLane(c canvas, area vg.Rectangle, x func(float64) vg.Len
 	lane := vg.Rectangle{Min: vg.Point{X: area.Min.X, Y: area.Min.Y - v.laneHeight - 2}, Max: vg.Point{X: area.Max.X, Y: area.Min.Y - 0.6}}
 	c.fill(lane, badBg)
 	c.line(rule, 0.6, nil, lane.Min.X, lane.Min.Y, lane.Max.X, lane.Min.Y)
-	word := "skipped"
+	word := "no result"
 	for _, cv := range v.failed {
-		if slices.ContainsFunc(cv.marks, func(m laneMark) bool { return !m.skipped }) {
+		if slices.ContainsFunc(cv.marks, func(m laneMark) bool { return m.failed }) {
 			word = "failed"
 		}
 	}
 	st := style(8.5, muted, false)
 	st.XAlign = text.XRight
-	if word == "skipped" {
+	if word != "failed" {
 		st = style(7, muted, false)
 		st.XAlign = text.XRight
 	}
@@ -169,7 +169,7 @@ func (v *curveView) drawLane(c canvas, area vg.Rectangle, x func(float64) vg.Len
 }
 
 func (c canvas) drawLaneMark(m laneMark, x, y, r vg.Length) {
-	if m.skipped {
+	if !m.failed {
 		c.line(muted, 1.4, nil, x-r, y, x+r, y)
 		return
 	}

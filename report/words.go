@@ -64,8 +64,9 @@ func underLoad(r sweep.Record) bool {
 	return r.Phase == sweep.PhaseLoad
 }
 
-// untried reports the ends that say nothing of a config: it was not run, or stopped from outside.
-func untried(o sweep.Outcome) bool { return o.Family() == "skipped" || o == sweep.Aborted }
+// unanswered reports a record without a number that is no failure seen in its config: not run, stopped from
+// outside, withheld, or lost by the machine or by us.
+func unanswered(r sweep.Record) bool { return !died(r.Outcome) || r.Outcome.Family() == "skipped" }
 
 var (
 	product = regexp.MustCompile(`([\d,]+)(?: \w+)? ?[×x*] ?([\d,.]+) ?(GB|GiB|TB|TiB)`)
