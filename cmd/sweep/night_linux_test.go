@@ -287,7 +287,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	b := newBed(t)
 	results := filepath.Join(b.dir, "results")
-	if err := unix.Mount("tmpfs", results, "tmpfs", 0, "size=300k"); err != nil {
+	if err := unix.Mount("tmpfs", results, "tmpfs", 0, "size=8k,nr_inodes=1000"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -296,6 +296,14 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 	code, said := b.run("run", "grid.yaml")
+	left, err := os.ReadDir(results)
+	if code != exitEnvironment || !strings.Contains(said, "no night was started: ") || !strings.Contains(said, "no space left on device") || len(left) > 0 || err != nil {
+		t.Fatalf("no room at all: exit code %d, %d folders left (%v): %s", code, len(left), err, said)
+	}
+	if err := unix.Mount("", results, "", unix.MS_REMOUNT, "size=300k"); err != nil {
+		t.Fatal(err)
+	}
+	code, said = b.run("run", "grid.yaml")
 	if code != exitEnvironment || !strings.Contains(said, "no space left on device") || !strings.Contains(said, "sweep resume results/tiny-") {
 		t.Fatalf("exit code %d, want %d: %s", code, exitEnvironment, said)
 	}

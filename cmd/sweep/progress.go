@@ -39,6 +39,8 @@ func (v *lineView) line(text string) {
 	v.print(text)
 }
 
+func (v *lineView) step(text string) { v.line(text) }
+
 func (v *lineView) alert(text string) { v.line(text) }
 
 func (v *lineView) print(text string) {
@@ -84,6 +86,7 @@ func (h *hostState) String() string {
 // barView shows a story on a terminal: lines that stay, below them one bar for the night and one for
 // each host.
 type barView struct {
+	w        io.Writer
 	progress *mpb.Progress
 	overall  *mpb.Bar
 	hosts    map[string]*mpb.Bar
@@ -96,7 +99,7 @@ type barView struct {
 const barSteps = 1000
 
 func newBarView(w io.Writer) *barView {
-	v := &barView{hosts: map[string]*mpb.Bar{}, texts: map[string]string{}}
+	v := &barView{w: w, hosts: map[string]*mpb.Bar{}, texts: map[string]string{}}
 	v.progress = mpb.New(mpb.WithOutput(w), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
 	return v
 }
@@ -113,7 +116,12 @@ func (v *barView) bar(name string, total int64) *mpb.Bar {
 // overallText is the key of the night's text; no host is named so.
 const overallText = ""
 
-func (v *barView) alert(text string) { v.line(text) }
+func (v *barView) step(string) {}
+
+func (v *barView) alert(text string) {
+	fmt.Fprint(v.w, "\r") // a terminal that echoes ^C has moved the cursor, and the bars are redrawn from where it stands
+	v.line(text)
+}
 
 func (v *barView) line(text string) { fmt.Fprintln(v.progress, text) }
 
@@ -150,6 +158,7 @@ func (v *barView) end() {
 type quietView struct{ w io.Writer }
 
 func (quietView) line(string)                                   {}
+func (quietView) step(string)                                   {}
 func (v quietView) alert(text string)                           { fmt.Fprintln(v.w, text) }
 func (quietView) state(string, int, int, map[string]*hostState) {}
 func (quietView) end()                                          {}

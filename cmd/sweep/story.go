@@ -23,7 +23,7 @@ type story struct {
 	planned  int
 	recorded int
 	missing  map[string]int           // load → cells without a record
-	launches map[string]int           // config and repeat → cells without a record
+	launches map[string]int           // launch that is still to start → cells without a record
 	hosts    map[string]*hostState    // by name
 	took     map[string][]float64     // load → seconds that its measured runs took
 	starts   []float64                // seconds from a launch's begin to its first load
@@ -43,6 +43,8 @@ type hostState struct {
 type view interface {
 	// line shows one line that stays.
 	line(text string)
+	// step shows one line that matters only where nothing else shows how far things are.
+	step(text string)
 	// alert shows one line that stays, whatever else is left out.
 	alert(text string)
 	// state shows how things stand.
@@ -105,7 +107,7 @@ func (s *story) Event(host string, e sweep.Event) {
 		h.text, h.share = cmp.Or(text, string(e.Phase)), e.Done
 		if s.phases[host] != e.Phase {
 			s.phases[host] = e.Phase
-			s.line(host, e.Job+": "+string(e.Phase))
+			s.view.step(s.at(host, e.Job+": "+string(e.Phase)))
 		}
 	case sweep.EventReady:
 		h.text, h.share = "ready", 0
@@ -116,7 +118,8 @@ func (s *story) Event(host string, e sweep.Event) {
 			s.starts = append(s.starts, e.At.Sub(at).Seconds())
 			delete(s.began, e.Job)
 		}
-		s.line(host, e.Cell+": load")
+		delete(s.launches, e.Job)
+		s.view.step(s.at(host, e.Cell+": load"))
 	case sweep.EventProgress:
 		h.text, h.share = text, e.Done
 	case sweep.EventCommit:
@@ -134,13 +137,15 @@ func (s *story) Event(host string, e sweep.Event) {
 	s.show()
 }
 
-// line shows a line, with the host's name where there is more than one.
-func (s *story) line(host, text string) {
+// at puts the host's name before a text where there is more than one host.
+func (s *story) at(host, text string) string {
 	if len(s.night.Manifest.Hosts) > 1 {
-		text = host + ": " + text
+		return host + ": " + text
 	}
-	s.view.line(text)
+	return text
 }
+
+func (s *story) line(host, text string) { s.view.line(s.at(host, text)) }
 
 // Record implements [sweep.Progress].
 func (s *story) Record(r sweep.Record) {
@@ -149,14 +154,8 @@ func (s *story) Record(r sweep.Record) {
 	s.recorded++
 	load := r.Load.String()
 	s.missing[load]--
-	for _, c := range s.night.Manifest.Cells {
-		if c.Cell == r.Cell && c.Repeat == r.Repeat {
-			if s.launches[c.Launch]--; s.launches[c.Launch] <= 0 {
-				delete(s.launches, c.Launch)
-			}
-		}
-	}
-	if r.Outcome == sweep.OK && r.EndedAt.After(r.StartedAt) {
+	s.done(r)
+	if (r.Outcome == sweep.OK || r.Outcome == sweep.ClientBound) && r.EndedAt.After(r.StartedAt) {
 		s.took[load] = append(s.took[load], r.EndedAt.Sub(r.StartedAt).Seconds())
 	}
 	repeat := ""
@@ -165,6 +164,18 @@ func (s *story) Record(r sweep.Record) {
 	}
 	s.line(r.Host, fmt.Sprintf("[%d/%d] %s%s: %s%s", s.recorded, s.planned, r.Cell, repeat, s.describe(r), s.eta(" · ")))
 	s.show()
+}
+
+// done takes a cell away from what its launch is still to start for.
+func (s *story) done(r sweep.Record) {
+	for _, c := range s.night.Manifest.Cells {
+		if c.Cell != r.Cell || c.Repeat != r.Repeat || s.launches[c.Launch] == 0 {
+			continue
+		}
+		if s.launches[c.Launch]--; s.launches[c.Launch] == 0 {
+			delete(s.launches, c.Launch)
+		}
+	}
 }
 
 // describe says in a few words what a cell gave.
