@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -446,6 +447,78 @@ func TestRestart(t *testing.T) {
 	}
 	if len(n.launches(job)) != 2 {
 		t.Error("a finished job was begun again")
+	}
+}
+
+// The agent is killed at any moment, again and again: each load is measured once, and no server is left.
+func TestKilledAgent(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	job := n.job("ready", "a@1", "b@1")
+	n.submit(job)
+	for _, after := range []time.Duration{300 * time.Millisecond, 900 * time.Millisecond, 1700 * time.Millisecond, 0} {
+		cmd := exec.Command(n.opt.Self, "agent", n.opt.Dir, n.opt.Out)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if after > 0 {
+			time.Sleep(after) // the moment does not matter: any is right
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cmd.Wait(); (err == nil) != (after == 0) {
+			t.Fatalf("agent killed after %s: %v", after, err)
+		}
+	}
+	measured := map[string]int{}
+	for _, r := range n.launches(job) {
+		for _, l := range r.Loads {
+			if l.State == stateDone && l.Outcome == sweep.OK {
+				measured[l.Cell]++
+			}
+		}
+	}
+	for _, l := range job.Loads {
+		if measured[l.Cell] != 1 {
+			t.Errorf("%s was measured %d times: %s", l.Cell, measured[l.Cell], endings(n.launches(job)))
+		}
+	}
+	if folders, _ := filepath.Glob(filepath.Join(n.opt.Out, "launches", "*", "*", "*", "load=*")); len(folders) != len(job.Loads) {
+		t.Errorf("folders of loads: %v", folders)
+	}
+}
+
+// A disk that takes nothing more ends the load as infra.disk, the server, and the agent.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	n := newNight(t)
+	job := n.job("ready", "a@1", "a@2")
+	dir := filepath.Join(n.opt.Out, job.Dir(1))
+	n.engine = fakeEngine(func(sweep.ServerSpec) {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("/dev/full", filepath.Join(dir, "metrics.jsonl"))); err != nil {
+			t.Error(err)
+		}
+	})
+	n.submit(job, n.job("dies", "a@1"))
+	err := n.run(t.Context())
+	if _, ok := errors.AsType[*EnvironmentError](err); !ok || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("error %v", err)
+	}
+	if got, want := endings(n.launches(job)), "a@1=infra.disk a@2=infra.disk"; got != want {
+		t.Errorf("endings %s, want %s", got, want)
+	}
+	n.checkFolders(job, n.launches(job))
+	events := readEvents(t, n.opt.Dir)
+	if last := events[len(events)-1]; last.Kind != sweep.EventError || last.Job != job.ID {
+		t.Errorf("last event %+v", last)
+	}
+	if done, _ := filepath.Glob(filepath.Join(n.opt.Dir, "queue", "*.done")); len(done) > 0 {
+		t.Errorf("done: %v", done)
 	}
 }
 

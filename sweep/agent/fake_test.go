@@ -30,6 +30,14 @@ func TestMain(m *testing.M) {
 				os.Exit(proc.Exec(os.Args[4:]))
 			}
 			os.Exit(proc.Supervise(context.Background(), os.Stdin, os.Stdout))
+		case "agent":
+			err := Run(context.Background(), Options{Dir: os.Args[2], Out: os.Args[3], Self: os.Args[0],
+				Engine: func(string) (*sweep.Engine, bool) { return fakeEngine(nil), true }})
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		case "serve":
 			os.Exit(fakeServer(os.Args[2:]))
 		}

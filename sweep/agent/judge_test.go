@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"sweep/loadgen"
+	"sweep/sweep"
+)
+
+func TestJudgeRun(t *testing.T) {
+	good := loadgen.Result{Complete: true, Completed: 1000, Verdict: "valid"}
+	with := func(change func(*loadgen.Result)) loadgen.Result {
+		r := good
+		change(&r)
+		return r
+	}
+	sim := func(steps, late float64) simulatorState {
+		return simulatorState{Steps: steps, LateSteps: late, known: true}
+	}
+	tests := []struct {
+		name          string
+		result        loadgen.Result
+		err           error
+		before, after simulatorState
+		want          sweep.Outcome
+		detail        string
+	}{
+		{"good", good, nil, simulatorState{}, simulatorState{}, sweep.OK, ""},
+		{"ten of a thousand failed: one percent is allowed", with(func(r *loadgen.Result) { r.Completed, r.Failed = 990, 10 }), nil,
+			simulatorState{}, simulatorState{}, sweep.OK, ""},
+		{"eleven of a thousand", with(func(r *loadgen.Result) { r.Completed, r.Failed, r.FirstFailure = 989, 11, "reset\x1b[2J" }), nil,
+			simulatorState{}, simulatorState{}, sweep.LoadFailed, `11 of 1000 requests failed; the first: reset\x1b`},
+		{"two of ten", with(func(r *loadgen.Result) { r.Completed, r.Failed = 8, 2 }), nil, simulatorState{}, simulatorState{}, sweep.OK, ""},
+		{"three of ten", with(func(r *loadgen.Result) { r.Completed, r.Failed = 7, 3 }), nil, simulatorState{}, simulatorState{}, sweep.LoadFailed, "3 of 10"},
+		{"refused by rule", with(func(r *loadgen.Result) { r.Completed, r.Rejected = 50, 50 }), nil, simulatorState{}, simulatorState{}, sweep.LoadRejected, "50 of 100"},
+		{"refused from the start", with(func(r *loadgen.Result) { r.Completed, r.Rejected = 0, 2 }), loadgen.ErrFailing, simulatorState{}, simulatorState{}, sweep.LoadRejected, "every"},
+		{"failing from the start", with(func(r *loadgen.Result) { r.Completed, r.Failed = 0, 2 }), loadgen.ErrFailing, simulatorState{}, simulatorState{}, sweep.LoadFailed, "every"},
+		{"the client's own trouble", good, errors.New("no ports left"), simulatorState{}, simulatorState{}, sweep.ClientBound, "no ports left"},
+		{"the client was the limit", with(func(r *loadgen.Result) { r.Verdict = "client_bound" }), nil, simulatorState{}, simulatorState{}, sweep.ClientBound, "load generator"},
+		{"nothing ended", with(func(r *loadgen.Result) { r.Completed = 0 }), nil, simulatorState{}, simulatorState{}, sweep.LoadFailed, "window"},
+		{"the simulator kept up", good, nil, sim(100, 50), sim(1100, 70), sweep.OK, ""},
+		{"the simulator fell behind", good, nil, sim(100, 50), sim(1100, 71), sweep.ClientBound, "21 of 1000 steps"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e, ok := judgeRun(tt.result, tt.err, tt.before, tt.after)
+			if e.Outcome != tt.want || !strings.Contains(e.Detail, tt.detail) || e.Phase != sweep.PhaseLoad || ok != (tt.want == sweep.OK) {
+				t.Errorf("%+v, ok %v; want %s with %q", e, ok, tt.want, tt.detail)
+			}
+		})
+	}
+}
