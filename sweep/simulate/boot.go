@@ -71,6 +71,8 @@ func (l *launch) bootArgs(ctx context.Context) error {
 		return err
 	}
 	l.log.main("Multimodal feature transport auto-resolved to cuda_ipc (single-node CUDA). Pass --mm-feature-transport=cpu to opt out.")
+	l.log.main("Using CUDA IPC for multimodal features: reserving up to 1024 MiB on base GPU 0 across 1 tokenizer worker(s). This reduces KV cache headroom; a full pool falls back to CPU transport.")
+	l.log.main("CUDA IPC pool-handle caching is enabled. It reuses mappings to the existing bounded pool without reserving another pool; set SGLANG_USE_IPC_POOL_HANDLE_CACHE=0 to disable it.")
 	l.log.main("Fail to set RLIMIT_NOFILE: current limit exceeds maximum limit")
 	if err := l.spend(ctx, "args", l.p.ServerArgs); err != nil {
 		return err
@@ -240,6 +242,7 @@ func (l *launch) bootDist(ctx context.Context) error {
 		return l.startFailure(0, startFrames(), fmt.Sprintf("RuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. pre_model_load_memory=%s, local_gpu_memory=%s, local_gpu_memory * 0.9=%s",
 			gibText(free-most), gibText(free-least), gibText((free-least)*9/10)))
 	}
+	l.log.ranks("Ignore import error when loading sglang.srt.models.inkling: No module named 'helion'") // looks like a fault and is none
 	return l.claim(l.mem.used())
 }
 

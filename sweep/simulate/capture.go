@@ -55,6 +55,7 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 	for i := range sizes {
 		bar.show(i)
 		if left(i) < 0 {
+			l.log.raw("\n") // the bar is closed by the exception
 			return l.startFailureText(0, captureText(prefill, oomText(l.p, l.gpus[0], max(20*mib, bytes/int64(len(sizes))/2), max(0, l.mem.free%(20*mib)))))
 		}
 		if err := l.spend(ctx, "graph", seconds/float64(len(sizes))); err != nil {
@@ -62,6 +63,7 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 		}
 	}
 	if !l.mem.take(bytes) {
+		l.log.raw("\n")
 		return l.startFailureText(0, captureText(prefill, oomText(l.p, l.gpus[0], 20*mib, max(0, l.mem.free%(20*mib)))))
 	}
 	bar.show(len(sizes))

@@ -38,6 +38,7 @@ type family struct {
 	mu      sync.Mutex
 	members []child
 	gone    map[int]bool
+	silent  bool // we end them ourselves: their deaths are no news
 	start   chan func()
 }
 
@@ -110,7 +111,12 @@ func (f *family) watch(c child) {
 			f.gone[c.pid] = true
 			f.mu.Unlock()
 		}
-		f.events <- familyEvent{c, what, code}
+		f.mu.Lock()
+		silent := f.silent
+		f.mu.Unlock()
+		if !silent {
+			f.events <- familyEvent{c, what, code}
+		}
 		if what == childExited {
 			return
 		}
@@ -121,6 +127,7 @@ func (f *family) watch(c child) {
 func (f *family) kill(kinds ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.silent = true
 	for _, c := range f.members {
 		if c.kind == "leftover" || f.gone[c.pid] || len(kinds) > 0 && !slices.Contains(kinds, c.kind) {
 			continue

@@ -133,10 +133,10 @@ func kimi() *Profile {
 		DecodeGraphBase:   770 * mib,
 		DecodeGraphPerBS:  7_230_000, // × 512, the default maximum for tp ≥ 4 on this card: 3.45 GiB
 		// Known: at 0.93 (0.82 GiB left) long prompts died in their first large prefill and short ones lived. A full
-		// chunk of 8,192 new tokens takes 0.19 GiB; an MLA prefill also expands the context of each request in the
-		// chunk from its latent form, which is what long prompts have more of: 0.37 GiB at 8,192, 0.75 GiB at 16,384.
-		PrefillPerToken:   24 << 10,
-		PrefillPerContext: 48 << 10,
+		// chunk of 8,192 new tokens takes 0.13 GiB; an MLA prefill also expands the context of each request in the
+		// chunk from its latent form, which is what long prompts have more of: 0.41 GiB at 8,192, 0.81 GiB at 16,384.
+		PrefillPerToken:   16 << 10,
+		PrefillPerContext: 52 << 10,
 		DecodePerRequest:  2 * 4 * 163_840, // fp32 logits and their softmax
 
 		Import: 14, ServerArgs: 2, Spawn: 18, Dist: 9, KVAlloc: 3, WarmUp: 3,
@@ -148,21 +148,21 @@ func kimi() *Profile {
 	}
 }
 
-// llama is one consumer card with a small model: the machine of the demo.
+// llama is one small inference card with a small model: the machine of the demo.
 func llama() *Profile {
 	return &Profile{
 		Name:  "llama-8b-24gb",
-		About: "Llama-3-8B bf16 on one RTX 4090 24 GB, 64 GB of host memory",
+		About: "Llama-3.1-8B bf16 on one L4 24 GB, 64 GB of host memory",
 
-		GPUName:          "NVIDIA GeForce RTX 4090",
+		GPUName:          "NVIDIA L4",
 		GPUCount:         1,
-		GPUTotalMiB:      24_564,
-		GPUReservedMiB:   512,
-		TorchCapacityGiB: 23.52,
+		GPUTotalMiB:      23_034, // as nvidia-smi shows it
+		GPUReservedMiB:   450,
+		TorchCapacityGiB: 22.03,
 		HostTotalBytes:   64 * gb,
 		HostIdleBytes:    5 * gb,
 		PinBytesPerS:     4e9,  // one rank, huge pages; 1.26 GB/s were recorded on an H200's host
-		LoadBackBytesPS:  20e9, // PCIe 4.0 ×16
+		LoadBackBytesPS:  10e9, // PCIe 4.0, 8 lanes in use, less what copies of many small pages lose
 
 		Architecture:   "LlamaForCausalLM",
 		ModelType:      "llama",
@@ -172,7 +172,7 @@ func llama() *Profile {
 		ShardsPerS:     1.3,
 
 		TPSize:            1,
-		FreeAtStartBytes:  23_460 * mib,   // 22.91 GiB: total − reserved − 0.58 GiB of context, as on an H200
+		FreeAtStartBytes:  22_000 * mib,   // 21.48 GiB: total − reserved − 0.57 GiB of context, as on an H200
 		WeightBytes:       16_060_522_496, // 8,030,261,248 parameters × 2 B
 		CellBytes:         131_072,        // 32 layers × 8 KV heads × 128 × 2 (K and V) × 2 B
 		EagerBufferBytes:  60 * mib,       // 0.10 to 0.13 GiB on an H200 with chunks of 8,192
@@ -191,8 +191,7 @@ func llama() *Profile {
 		// disk; a warm one needs about half. Graphs as recorded there, for fewer shapes.
 		Import: 5, ServerArgs: 1, Spawn: 4, Dist: 0.5, KVAlloc: 0.5, WarmUp: 0.5,
 		PrefillGraph: 3, DecodeGraph: 1.5,
-		StepBase: 0.0175, StepPerRequest: 0.00012, // 16 GB of weights at about 0.95 TB/s, then attention and sampling
-		PrefillBase: 0.006, PrefillPerTokenS: 1.1e-4, // about 9,000 tok/s
-
+		StepBase: 0.057, StepPerRequest: 0.00025, // 16 GB of weights at 94 % of 300 GB/s, then attention and sampling
+		PrefillBase: 0.02, PrefillPerTokenS: 2.7e-4, // 16 GFLOP a token at half of 121 TFLOPS
 	}
 }

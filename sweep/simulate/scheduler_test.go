@@ -152,3 +152,26 @@ func TestKnownLoad(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestNight(t *testing.T) {
+	for _, c := range []struct {
+		fraction float64
+		hicache  int
+		pool     int
+		long     int
+	}{{0.85, 0, 64, 0}, {0.85, 0, 150, 0}, {0.88, 0, 150, 0}, {0.88, 48, 150, 0}, {0.93, 0, 150, 0}, {0.85, 0, 150, 32}, {0.88, 0, 150, 32}, {0.88, 48, 150, 32}, {0.93, 0, 150, 32}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			r := newRig(t, kimi(), c.fraction, c.hicache, limits{})
+			go r.run(ctx)
+			shapes := []shape{{pool: c.pool, inMin: 800, inMax: 1600, outMin: 200, outMax: 600, groups: 800, prefixLen: 320}}
+			if c.long > 0 {
+				shapes = append(shapes, shape{pool: c.long, inMin: 9000, inMax: 14000, outMin: 200, outMax: 400})
+			}
+			running, queued, usage, rate := r.drive(ctx, 1, 120*time.Second, 240*time.Second, shapes...)
+			t.Logf("%v: running %.1f queued %.1f usage %.3f rate %.0f retracted %d died %v peak %.2f of %.2f cached dev %d host %d computed %d", c, running, queued, usage, rate, r.counts.retracted.Load(), r.died, float64(r.mem.peak)/gib, float64(r.mem.headroom)/gib, r.counts.cachedDevice.Load(), r.counts.cachedHost.Load(), r.counts.prefillComputed.Load())
+			cancel()
+			synctest.Wait()
+		})
+	}
+}

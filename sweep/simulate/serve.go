@@ -31,6 +31,7 @@ const keepAlive = 5 * time.Second
 // serve answers HTTP until the server is told to stop or dies.
 func (l *launch) serve(ctx context.Context, deaths <-chan error) error {
 	web := newWeb(l)
+	favour() // the simulator stands for a GPU, which does not wait for the CPU's other work
 	l.observe(web)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
