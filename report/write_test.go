@@ -261,21 +261,27 @@ func TestJSON(t *testing.T) {
 }
 
 func TestWriteFolder(t *testing.T) {
-	n, s := kimi(1).read(t)
+	n, s := nights()["two"].read(t)
+	dir := filepath.Join(n.Dir, "report")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "summary.md"), []byte("of yesterday"), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	files, err := WriteFolder(n, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	entries, err := os.ReadDir(filepath.Join(n.Dir, "report"))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := "cells.csv heatmap-short-only.png heatmap-short-only.svg heatmap-synth.png heatmap-synth.svg summary.md " +
-		"throughput-short-only.png throughput-short-only.svg throughput-synth.png throughput-synth.svg"
+	want := "cells.csv heatmap.png heatmap.svg summary.md throughput.png throughput.svg"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("files %s\nwant  %s", got, want)
 	}
@@ -288,11 +294,29 @@ func TestWriteFolder(t *testing.T) {
 			t.Errorf("summary.md does not show %s", p.Name)
 		}
 	}
-	if !strings.Contains(string(md), "```sh\npython -m sglang.launch_server") {
-		t.Error("summary.md has no command to paste")
+	if !strings.Contains(string(md), "```sh\npython -m sglang.launch_server") || strings.Contains(string(md), "yesterday") {
+		t.Error("summary.md is old, or has no command to paste")
 	}
-	if _, err := WriteFolder(n, s); err != nil {
-		t.Errorf("a second report: %v", err)
+}
+
+// With several workloads each has pictures of its own; without a server axis there is no map, and it says so.
+func TestPictureNames(t *testing.T) {
+	for night, want := range map[string]string{
+		"kimi-1":  "throughput-short-only heatmap-short-only throughput-synth heatmap-synth",
+		"no-axis": "throughput (no map of chat: the grid has no server axis)",
+	} {
+		_, s := nights()[night].read(t)
+		var got []string
+		for _, d := range s.drawings() {
+			if d.skip != "" {
+				got = append(got, "("+d.skip+")")
+				continue
+			}
+			got = append(got, d.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: pictures %q, want %q", night, strings.Join(got, " "), want)
+		}
 	}
 }
 
