@@ -58,6 +58,8 @@ type Spec struct {
 	LogTail int64    `json:"log_tail,omitempty"` // bytes kept from the end; 0 is 16 MiB
 	Secrets []string `json:"secrets,omitempty"`  // values that may not reach the log; those shorter than [MinSecret] are left alone
 
+	KillLimit time.Duration `json:"kill_limit_ns,omitempty"` // for SIGKILL to work, before what still lives is given up as stuck; 0 is 30 s
+
 	Owner     string         `json:"owner"`                // the owner file to write
 	OwnerInfo map[string]any `json:"owner_info,omitempty"` // what the caller wants to find in it again
 }
@@ -67,7 +69,7 @@ type Exit struct {
 	Code   int    `json:"code"`             // exit code, or -1 when a signal ended it
 	Signal int    `json:"signal,omitempty"` // number of that signal
 	By     string `json:"by,omitempty"`     // who ended it: "sweep", "server" (it ended itself), "outside", or "" when not known: SIGKILL that we did not send may be the kernel, a person or the server itself
-	Lost   bool   `json:"lost,omitempty"`   // the supervisor was killed; how the server ended was not seen
+	Lost   bool   `json:"lost,omitempty"`   // how the server ended was not seen: the supervisor was killed, or the server is stuck and was given up
 }
 
 // Ways in which a server ended, for [StopReport].

@@ -17,7 +17,8 @@ import (
 
 const (
 	startLimit = 30 * time.Second // for a supervisor whose start was called off to end
-	stopLimit  = 35 * time.Second // for a supervisor to kill a tree and give up on what is stuck
+	killLimit  = 30 * time.Second // for SIGKILL to work
+	answer     = 5 * time.Second  // for a supervisor to report, beyond that
 )
 
 // Server is a started server, seen from the process that started its supervisor. It is safe for use
@@ -93,6 +94,14 @@ func Start(ctx context.Context, supervisor []string, spec Spec) (*Server, error)
 	return s, nil
 }
 
+// killLimit is the time for SIGKILL to work.
+func (s Spec) killLimit() time.Duration {
+	if s.KillLimit > 0 {
+		return s.KillLimit
+	}
+	return killLimit
+}
+
 // listen reads the supervisor's events until it ends.
 func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
 	defer close(s.gone)
@@ -124,9 +133,11 @@ func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
 	case s.started <- fmt.Errorf("the supervisor failed: %w: %s", cmp(err, errors.New("no answer")), bytes.TrimSpace(s.stderr.b)):
 	default:
 	}
-	if started && !ended {
+	switch {
+	case started && !ended:
 		s.lost(exited)
-	} else if !exited {
+	case !exited: // it is stuck, or it never ran
+		s.exit = Exit{Code: -1, Lost: true}
 		close(s.done)
 	}
 }
@@ -171,7 +182,8 @@ func (s *Server) PID() int { return s.root.PID }
 // Identity of the launched process.
 func (s *Server) Identity() Identity { return s.root }
 
-// Done is closed as soon as the launched process has ended; others of its tree may still live.
+// Done is closed as soon as the launched process has ended; others of its tree may still live. It is
+// closed too when the process was given up as stuck.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Gone is closed when nothing of the tree lives (or what is stuck was given up) and the log is complete.
@@ -236,7 +248,7 @@ func (s *Server) Stop(ctx context.Context, grace time.Duration) (StopReport, err
 		_ = s.order(order{Kill: true})
 	}
 	var err error
-	if !await(context.WithoutCancel(ctx), s.gone, stopLimit) {
+	if !await(context.WithoutCancel(ctx), s.gone, s.spec.killLimit()+answer) {
 		err = errors.New("stop the server: the supervisor does not answer")
 		if left, e := Descendants(s.supervisor.PID); e == nil {
 			r.Stuck = left

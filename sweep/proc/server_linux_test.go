@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,8 +173,7 @@ func TestStop(t *testing.T) {
 			if got := w.processes(5*time.Second, treeSize+1); len(got) != treeSize+1 {
 				t.Fatalf("%d processes: %v", len(got), got)
 			}
-			// The orphan falls to the supervisor when its parent has ended.
-			waitFor(5*time.Second, func() bool { tree, _ := s.Tree(); return len(tree) == treeSize })
+			w.settled(s.supervisor.PID, s.PID())
 			if tree, err := s.Tree(); err != nil || len(tree) != treeSize {
 				t.Errorf("tree %v, %v", tree, err)
 			}
@@ -187,6 +188,77 @@ func TestStop(t *testing.T) {
 				t.Errorf("left at once after Stop: %v", left)
 			}
 		})
+	}
+}
+
+// TestStopStuck kills a process that does not die: frozen, it is as deaf as one that sleeps in a driver.
+func TestStopStuck(t *testing.T) {
+	group := fmt.Sprintf("/sys/fs/cgroup/freezer/sweep-test-%d", os.Getpid())
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skip("needs a writable freezer control group: ", err)
+	}
+	w := newWorld(t)
+	t.Cleanup(func() { waitFor(5*time.Second, func() bool { return os.Remove(group) == nil }) })
+	write := func(name, text string) {
+		if err := os.WriteFile(group+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := w.spec("sleep")
+	spec.KillLimit = 500 * time.Millisecond
+	s := w.start(spec)
+	write("cgroup.procs", fmt.Sprint(s.PID()))
+	write("freezer.state", "FROZEN")
+	defer write("freezer.state", "THAWED")
+	waitFor(5*time.Second, func() bool { b, _ := os.ReadFile(group + "/freezer.state"); return string(b) == "FROZEN\n" })
+	r, err := s.Stop(t.Context(), 50*time.Millisecond)
+	if err != nil || r.How != HowKill || r.Seconds > 10 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if len(r.Stuck) != 1 || r.Stuck[0].Identity != s.Identity() || r.Stuck[0].State != "D" {
+		t.Errorf("stuck %+v", r.Stuck)
+	}
+	if !s.Identity().Alive() {
+		t.Error("a stuck process is said to be dead")
+	}
+	if want := (Exit{Code: -1, Lost: true}); !closed(s.Done()) || s.Exit() != want {
+		t.Errorf("exit %+v", s.Exit())
+	}
+}
+
+func TestStartCalledOff(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("second thoughts")
+	cancel(why)
+	if s, err := Start(ctx, w.supervisor(), w.spec("tree", "deaf")); err == nil { // it may have been quicker
+		_, _ = s.Stop(t.Context(), 0)
+	} else if !errors.Is(err, why) {
+		t.Error(err)
+	}
+	if left := w.processes(time.Second, 0); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// settled waits until the tree is complete, its orphan has fallen to the supervisor, and the owner
+// file lists it.
+func (w *world) settled(supervisor, root int) {
+	w.t.Helper()
+	ok := waitFor(15*time.Second, func() bool {
+		tree, _ := Descendants(supervisor)
+		var ids []Identity
+		fallen := false
+		for _, p := range tree {
+			ids = append(ids, p.Identity)
+			fallen = fallen || p.PPID == supervisor && p.PID != root
+		}
+		slices.SortFunc(ids, func(a, b Identity) int { return a.PID - b.PID })
+		o, _ := ReadOwner(w.path("owner.json"))
+		return fallen && len(ids) == treeSize && slices.Equal(ids, o.Members)
+	})
+	if !ok {
+		w.t.Fatal("the tree is not complete after 15 s")
 	}
 }
 
@@ -207,7 +279,7 @@ func TestSupervisorKilled(t *testing.T) {
 	w := newWorld(t)
 	s := w.start(w.spec("tree"))
 	w.ready(s, 2)
-	waitFor(5*time.Second, func() bool { o, _ := ReadOwner(w.path("owner.json")); return len(o.Members) == treeSize })
+	w.settled(s.supervisor.PID, s.PID())
 	if err := s.supervisor.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +332,9 @@ func TestAgentKilled(t *testing.T) {
 	}
 	_ = agent.Process.Kill()
 	_ = agent.Wait()
+	waitFor(10*time.Second, func() bool { return !server.Alive() && !supervisor.Alive() })
 	if left := w.processes(10*time.Second, 0); len(left) > 0 || server.Alive() || supervisor.Alive() {
-		t.Errorf("left: %v", left)
+		t.Errorf("left: %v, server %v, supervisor %v", left, server.Alive(), supervisor.Alive())
 	}
 }
 
@@ -271,7 +344,7 @@ func TestReclaim(t *testing.T) {
 			w := newWorld(t)
 			owner := w.path("owner.json")
 			agent, server, supervisor := w.agent(w.spec("tree"))
-			waitFor(10*time.Second, func() bool { o, _ := ReadOwner(owner); return len(o.Members) == treeSize })
+			w.settled(supervisor.PID, server.PID)
 			if dead == "everything" {
 				// Stopped, the supervisor cannot notice that the agent is gone.
 				_ = supervisor.Signal(syscall.SIGSTOP)
@@ -407,7 +480,7 @@ func TestAliveness(t *testing.T) {
 		waitFor(5*time.Second, func() bool {
 			all, _ := allStats()
 			for _, b := range below(all, s.PID()) {
-				if b.state == 'Z' {
+				if b.state == 'Z' && !b.alive() { // its further threads may take a moment
 					dead = b
 				}
 			}

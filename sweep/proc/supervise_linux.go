@@ -19,7 +19,6 @@ import (
 
 const (
 	stragglerGrace = 2 * time.Second        // for the rest of the tree, after the launched process ended
-	killLimit      = 30 * time.Second       // for SIGKILL to work
 	memberPeriod   = time.Second            // between two looks at the tree for the owner file
 	quietAfter     = 2 * time.Second        // without output, what waits of the log is written
 	lastOutput     = time.Second            // for output after the tree is gone
@@ -215,7 +214,7 @@ func (s *supervisor) kill() {
 		return
 	}
 	s.killing = true
-	s.deadline = time.Now().Add(killLimit)
+	s.deadline = time.Now().Add(s.spec.killLimit())
 	if !s.exited {
 		s.asked[int(unix.SIGKILL)] = true
 	}
