@@ -52,7 +52,7 @@ func (n *night) job(how string, loads ...string) sweep.Job {
 		l := &job.Loads[i]
 		l.Workload = sweep.Workload{Name: l.Load.Workload, Classes: []sweep.Class{
 			{Name: "c0", Share: 1, Input: sweep.Range{Min: 16, Max: 64}, Output: sweep.Range{Min: 5, Max: 10}}}}
-		l.Measure = sweep.Measure{WarmupTime: 100 * time.Millisecond, WindowMin: 600 * time.Millisecond, WindowMax: 3 * time.Second}
+		l.Measure = sweep.Measure{WarmupTime: 100 * time.Millisecond, WindowMin: 300 * time.Millisecond, WindowMax: 3 * time.Second}
 		l.ContentKey = how + " " + l.ContentKey
 	}
 	return job
@@ -141,6 +141,9 @@ func TestGoodLaunch(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	job := n.job("ready", "a@1", "a@3", "b@2")
+	for i := range job.Loads {
+		job.Loads[i].Measure.WindowMin = time.Second
+	}
 	job.Env = sweep.Params{{Name: "TOKEN", Value: "${env:SECRET_OF_TEST}"}}
 	n.opt.Environ = append(os.Environ(), "SECRET_OF_TEST=do-not-tell-anybody")
 	n.submit(job)

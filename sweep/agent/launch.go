@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -345,11 +346,12 @@ func clean(devices []gpu.Device, baseline gpu.Baseline) bool {
 }
 
 func dirtyText(over map[string]int64) string {
-	text := "device memory did not come back to what it was before the night:"
+	var text strings.Builder
+	text.WriteString("device memory did not come back to what it was before the night:")
 	for _, uuid := range slices.Sorted(maps.Keys(over)) {
-		text += fmt.Sprintf(" %s %.1f GiB over;", uuid, float64(over[uuid])/gib)
+		fmt.Fprintf(&text, " %s %.1f GiB over;", uuid, float64(over[uuid])/gib)
 	}
-	return text + " see nvidia-smi for who holds it"
+	return text.String() + " see nvidia-smi for who holds it"
 }
 
 // spec is what the load generator needs for this server.

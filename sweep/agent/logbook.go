@@ -92,6 +92,22 @@ func (b *logbook) follow(path string, gone <-chan struct{}) error {
 	}
 }
 
+// catchUp waits until what stands in the log now is read, at most for limit.
+func (b *logbook) catchUp(path string, limit time.Duration) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return
+	}
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		b.mu.Lock()
+		read := b.offset
+		b.mu.Unlock()
+		if read >= info.Size() {
+			return
+		}
+	}
+}
+
 // complete waits until the log is read to its end, at most for limit.
 func (b *logbook) complete(limit time.Duration) {
 	select {

@@ -137,10 +137,9 @@ func (v view) uuids() string {
 
 // usage is the devices' memory at one moment, summed and at its tightest.
 type usage struct {
-	used    int64 // bytes on all devices
-	free    int64 // bytes on the fullest device
-	known   bool
-	readErr error
+	used  int64 // bytes on all devices
+	free  int64 // bytes on the fullest device
+	known bool  // free is
 }
 
 func usageOf(devices []gpu.Device) usage {

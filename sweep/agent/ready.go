@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -174,9 +175,7 @@ func (l *launch) greet(ctx context.Context) error {
 		}
 		l.result.EngineVersion = in.Version
 		l.result.Facts, _ = l.book.said()
-		for name, v := range in.Facts {
-			l.result.Facts[name] = v
-		}
+		maps.Copy(l.result.Facts, in.Facts)
 		l.note(in.Notes...)
 		l.note(in.Differences(l.job.Config.Settings)...)
 	}

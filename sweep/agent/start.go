@@ -116,6 +116,7 @@ func (l *launch) awaitReady(ctx context.Context) *sweep.Ending {
 				return e
 			}
 			l.ready = true
+			l.book.catchUp(filepath.Join(l.dir, "server.log"), time.Second) // a server may be ready sooner than its log is read
 			l.result.Phases = l.book.freeze()
 			return nil
 		case <-l.book.port:
