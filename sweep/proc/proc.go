@@ -9,7 +9,7 @@
 //
 // The steps to use it:
 //
-//	server, err := proc.Start(ctx, []string{self, "supervise"}, spec) // "supervise" calls Supervise or Exec
+//	server, err := proc.Start(ctx, []string{self, "supervise"}, spec) // "supervise" calls Supervise, or Exec after "--exec", "--"
 //	<-server.Done()                                                   // the launched process ended: server.Exit()
 //	report, err := server.Stop(ctx, 20*time.Second)                   // SIGTERM, grace, SIGKILL to the whole tree
 //	report, err := proc.Reclaim("owner.json", 5*time.Second)          // after a crash: end what is proved to be ours

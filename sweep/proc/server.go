@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,7 +131,7 @@ func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
 	}
 	err := cmd.Wait()
 	select { // nobody was told, if the supervisor said nothing
-	case s.started <- fmt.Errorf("the supervisor failed: %w: %s", cmp(err, errors.New("no answer")), bytes.TrimSpace(s.stderr.b)):
+	case s.started <- fmt.Errorf("the supervisor failed: %w: %s", cmp.Or(err, errors.New("no answer")), bytes.TrimSpace(s.stderr.b)):
 	default:
 	}
 	switch {
@@ -154,13 +155,6 @@ func (s *Server) lost(exited bool) {
 		s.exit = Exit{Code: -1, Signal: int(syscall.SIGKILL), By: "outside", Lost: true}
 		close(s.done)
 	}
-}
-
-func cmp(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 // failure is the text of a start that failed on the command, as the supervisor worded it.
