@@ -46,7 +46,6 @@ func (w *web) modelInfo(rw http.ResponseWriter, _ *http.Request) {
 	o.set("has_audio_understanding", false)
 	o.set("model_type", l.p.ModelType)
 	o.set("architectures", []string{l.p.Architecture})
-	o.set("cache", map[string]bool{"kv_cache_disabled": false, "radix_cache_disabled": l.set.noRadix, "chunked_prefill_disabled": l.set.chunk <= 0})
 	writeJSON(rw, http.StatusOK, o)
 }
 
