@@ -16,7 +16,10 @@ import (
 // ours says which of our packages each room may import; the command imports all.
 var ours = map[string][]string{
 	"grids":                  {},
+	"bench/peers":            {"loadgen/truth", "bench/peers/rawreader"},
+	"bench/peers/rawreader":  {},
 	"loadgen":                {},
+	"loadgen/truth":          {},
 	"report":                 {"sweep", "loadgen"},
 	"sweep":                  {},
 	"sweep/agent":            {"sweep", "sweep/engine", "sweep/gpu", "sweep/proc", "sweep/search", "loadgen"},
