@@ -130,6 +130,9 @@ func (a *agent) work(ctx context.Context) error {
 			return a.failed(job, fmt.Errorf("queue: %w", err))
 		}
 		if err := a.do(ctx, job); err != nil {
+			if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+				return err
+			}
 			return a.failed(job, err)
 		}
 		if err := writeFile(filepath.Join(a.opt.Dir, "queue", name+".done"), nil, 0o600); err != nil {
@@ -186,13 +189,16 @@ func (a *agent) do(ctx context.Context, job sweep.Job) error {
 		}
 		past.add(r)
 	}
-	for ctx.Err() == nil {
+	for {
 		loads := next(job, past.history, past.committed)
 		if len(loads) == 0 {
 			return nil
 		}
 		if n := len(past.history); n > 0 && ours(past.history[n-1].Outcome) {
 			sleep(ctx, time.Duration(n)*a.opt.BusyPause)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // not done: a later agent goes on
 		}
 		l := a.newLaunch(job, loads, past, engine, log)
 		result, err := l.run(ctx)
@@ -202,7 +208,6 @@ func (a *agent) do(ctx context.Context, job sweep.Job) error {
 		log.Info("attempt ended", "attempt", result.Attempt, "outcome", result.Outcome, "detail", result.Detail)
 		past.add(result)
 	}
-	return nil
 }
 
 func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engine *sweep.Engine, log *slog.Logger) *launch {

@@ -19,10 +19,14 @@ import (
 
 	"sweep/sweep"
 	"sweep/sweep/proc"
+	"sweep/sweep/simulate"
 )
 
-// The test binary is also the supervisor and the server, by its first argument.
+// The test binary is also the supervisor, the agent, the server and the simulator, by its first argument.
 func TestMain(m *testing.M) {
+	if code, is := simulate.RunChild(); is {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "supervise":
@@ -30,6 +34,8 @@ func TestMain(m *testing.M) {
 				os.Exit(proc.Exec(os.Args[4:]))
 			}
 			os.Exit(proc.Supervise(context.Background(), os.Stdin, os.Stdout))
+		case "simulate":
+			os.Exit(simulate.Main(context.Background(), os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 		case "agent":
 			err := Run(context.Background(), Options{Dir: os.Args[2], Out: os.Args[3], Self: os.Args[0],
 				Engine: func(string) (*sweep.Engine, bool) { return fakeEngine(nil), true }})

@@ -29,7 +29,7 @@ func writeJSON(path string, v any) error {
 func writeFile(path string, data []byte, mode os.FileMode) error {
 	part := path + partSuffix
 	if err := writeSynced(part, data, mode); err != nil {
-		return err
+		return errors.Join(err, os.Remove(part))
 	}
 	if err := os.Rename(part, path); err != nil {
 		return err

@@ -88,6 +88,9 @@ func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
 		Attempt: l.attempt, Host: l.job.Host, StartedAt: time.Now(),
 	}
 	refused, err := l.gate(ctx)
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		return l.result, cause // nothing was started; what could not be read may be there all the same
+	}
 	if err != nil {
 		return l.result, err
 	}

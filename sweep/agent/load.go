@@ -277,7 +277,7 @@ func (l *launch) keep(m *measurement) (string, error) {
 	if !final {
 		return name, nil
 	}
-	if r.Outcome == sweep.OK {
+	if r.Outcome == sweep.OK || r.Outcome == sweep.ClientBound { // either way the kernels are compiled by now
 		if err := l.agent.warm.add(l.warmKey()); err != nil {
 			return "", err
 		}
