@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,6 +17,10 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // nights wait more than they work
+		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"sweep": main})
 }

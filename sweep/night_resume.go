@@ -1,0 +1,97 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+)
+
+// retire takes the records that why names a reason for out of cells.jsonl, so that their cells run
+// again. The journal keeps what they were; the attempts' folders stay.
+func (n *Night) retire(why func(Record) string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var keep []Record
+	var file bytes.Buffer
+	for _, r := range n.records {
+		if reason := why(r); reason != "" {
+			err := n.journal.Append(JournalEntry{
+				Kind: JournalRetire, Host: r.Host, Cell: r.Cell, Repeat: r.Repeat, Attempt: r.Attempt, Outcome: r.Outcome, Text: reason,
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		keep = append(keep, r)
+		file.Write(append(line, '\n'))
+	}
+	if len(keep) == len(n.records) {
+		return nil
+	}
+	path := filepath.Join(n.Dir, cellsFile)
+	if err := writeFileAtomic(path, file.Bytes()); err != nil {
+		return err
+	}
+	cells, _, err := openLineFile(path)
+	if err != nil {
+		return err
+	}
+	err = n.cells.Close()
+	n.cells = cells
+	n.setRecords(keep)
+	return err
+}
+
+// Reopen retires the records that do not stand, so that their cells run again: what was aborted, and
+// what failed for a reason outside the config. It is for a resume, once nothing of the night runs any more.
+func (n *Night) Reopen() error {
+	return n.retire(func(r Record) string {
+		if r.Outcome.Final() {
+			return ""
+		}
+		return "not final: " + string(r.Outcome)
+	})
+}
+
+// Replace gives the night another grid: records of cells that are gone or changed are retired.
+func (n *Night) Replace(plan *Plan, engine *Engine) error {
+	next := newManifest(plan, engine)
+	old := n.Manifest
+	next.Night, next.Version, next.Created = old.Night, old.Version, old.Created
+	next.Override, next.Imply = old.Override, old.Imply
+	var err error
+	if next.Grid, err = filepath.Abs(plan.Grid.Path); err != nil {
+		return err
+	}
+	changes := old.Changes(next)
+	if err := n.Note(JournalEntry{Kind: JournalGrid, Text: fmt.Sprintf("%s: %d cells new, changed or gone", next.Grid, len(changes))}); err != nil {
+		return err
+	}
+	gone := map[cellID]string{}
+	for _, c := range changes {
+		gone[cellID{c.Cell, c.Repeat}] = c.Kind + " in the new grid"
+	}
+	if err := n.retire(func(r Record) string { return gone[cellID{r.Cell, r.Repeat}] }); err != nil {
+		return err
+	}
+	if err := writeFileAtomic(n.GridPath(), plan.Grid.Source); err != nil {
+		return err
+	}
+	if err := next.write(n.Dir); err != nil {
+		return err
+	}
+	n.Manifest, n.Plan = next, plan
+	n.setPlanned()
+	return nil
+}
+
+// Compare lists how a plan's cells differ from those that the night was started with.
+func (n *Night) Compare(plan *Plan, engine *Engine) []Change {
+	return n.Manifest.Changes(newManifest(plan, engine))
+}
