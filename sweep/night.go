@@ -32,6 +32,7 @@ type Night struct {
 	// Recovered names files that hold what a crash had left half written.
 	Recovered []string
 
+	engine  *Engine // nil: its own command is not known
 	lock    *os.File
 	journal *Journal
 
@@ -69,7 +70,7 @@ func CreateNight(o NightOptions) (n *Night, err error) {
 			n = nil
 		}
 	}()
-	n = &Night{Dir: dir, Plan: o.Plan, Manifest: newManifest(o.Plan, o.Engine)}
+	n = &Night{Dir: dir, Plan: o.Plan, engine: o.Engine, Manifest: newManifest(o.Plan, o.Engine)}
 	n.Manifest.Night, n.Manifest.Version, n.Manifest.Created = filepath.Base(dir), o.Version, o.Now
 	n.Manifest.Override, n.Manifest.Imply = o.Override, o.Imply
 	if n.Manifest.Grid, err = filepath.Abs(o.Plan.Grid.Path); err != nil {
@@ -104,7 +105,8 @@ func makeNightDir(root, name string) (string, error) {
 	}
 }
 
-// OpenNight takes an existing night to go on with it. Its Plan is for the caller to set, from the grid at [Night.GridPath].
+// OpenNight takes an existing night to go on with it. Its plan is for the caller to set with
+// [Night.Use], from the grid at [Night.GridPath], or with [Night.Replace].
 func OpenNight(dir string) (n *Night, err error) {
 	n = &Night{Dir: filepath.Clean(dir)}
 	defer func() {

@@ -59,6 +59,9 @@ func (n *Night) Reopen() error {
 	})
 }
 
+// Use sets the plan that an opened night goes on with.
+func (n *Night) Use(plan *Plan, engine *Engine) { n.Plan, n.engine = plan, engine }
+
 // Replace gives the night another grid: records of cells that are gone or changed are retired.
 func (n *Night) Replace(plan *Plan, engine *Engine) error {
 	next := newManifest(plan, engine)
@@ -86,7 +89,8 @@ func (n *Night) Replace(plan *Plan, engine *Engine) error {
 	if err := next.write(n.Dir); err != nil {
 		return err
 	}
-	n.Manifest, n.Plan = next, plan
+	n.Manifest = next
+	n.Use(plan, engine)
 	n.setPlanned()
 	return nil
 }

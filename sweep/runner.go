@@ -91,6 +91,9 @@ const maxLosses = 3
 // take 30 s to die after SIGKILL.
 const reclaimTime = 60 * time.Second
 
+// cleanTime bounds a clean stop, beside the server's own grace: the load ends, processes vanish, files are written.
+const cleanTime = 90 * time.Second
+
 // Run runs what is missing until every planned cell has a record. When ctx ends, the hosts stop
 // cleanly: servers down, what ran recorded as aborted. When now ends as well, everything is killed at once.
 // An error is our own failure or the machine's: the disk, an agent that cannot start. Whatever
@@ -276,6 +279,9 @@ func (n *Night) job(l Launch, cells []PlannedCell, attempt int) Job {
 		Schema: Schema, Night: n.Manifest.Night, ID: l.ID(), Role: l.Role, Config: l.Config, Repeat: l.Repeat, Attempt: attempt,
 		Engine: g.Engine, Model: g.Model, Host: cells[0].Host, Command: g.Command, Workdir: g.Workdir, Env: g.Env,
 		Limits: g.Limits, Imply: n.Manifest.Imply,
+	}
+	if len(j.Command) == 0 && n.engine != nil {
+		j.Command = n.engine.Command
 	}
 	for _, h := range n.Manifest.Hosts {
 		if h.Name == j.Host {

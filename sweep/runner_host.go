@@ -107,12 +107,14 @@ func (q *hostQueue) lost(now context.Context, cause error, final bool) error {
 	return err
 }
 
-// stop ends the host's agent, cleanly until now ends, and keeps what it left.
+// stop ends the host's agent, cleanly until now ends or that takes too long, and keeps what it left.
 func (q *hostQueue) stop(now context.Context) error {
 	r := q.runner
 	noteErr := r.Night.Note(JournalEntry{Kind: JournalStop, Host: q.host.Name(), Text: "stopping the agent"})
-	err := q.host.Cancel(now, false)
-	if err != nil && now.Err() != nil {
+	clean, cancel := context.WithTimeout(now, cleanTime+r.Night.Plan.Grid.Limits.Stop)
+	defer cancel()
+	err := q.host.Cancel(clean, false)
+	if err != nil && clean.Err() != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(now), reclaimTime)
 		defer cancel()
 		err = q.host.Cancel(ctx, true)

@@ -264,22 +264,36 @@ func TestInterrupt(t *testing.T) {
 }
 
 func TestSecondInterruptKills(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.hosts[0].blocks, w.hosts[0].clean = "launch a=1/repeat=1", true
-		ctx, cancel := context.WithCancel(t.Context())
-		now, kill := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
-		time.AfterFunc(2*time.Minute, kill)
-		began := time.Now()
-		s, err := w.run(ctx, now)
-		if err != nil || s.Code() != 130 || time.Since(began) != 2*time.Minute {
-			t.Errorf("%+v, %v, after %s", s, err, time.Since(began))
-		}
-		if !slices.Equal(w.hosts[0].cancels, []bool{false, true}) {
-			t.Errorf("cancels %v", w.hosts[0].cancels)
-		}
-	})
+	tests := []struct {
+		name   string
+		second time.Duration // after the start; the first comes after a minute
+		ends   time.Duration
+	}{
+		{"second signal", 2 * time.Minute, 2 * time.Minute},
+		{"clean stop takes too long", time.Hour, time.Minute + cleanTime},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.hosts[0].blocks, w.hosts[0].clean = "launch a=1/repeat=1", true
+				ctx, cancel := context.WithCancel(t.Context())
+				now, kill := context.WithCancel(t.Context())
+				time.AfterFunc(time.Minute, cancel)
+				timer := time.AfterFunc(tt.second, kill)
+				defer timer.Stop()
+				began := time.Now()
+				s, err := w.run(ctx, now)
+				if err != nil || s.Code() != 130 || time.Since(began) != tt.ends {
+					t.Errorf("%+v, %v, after %s", s, err, time.Since(began))
+				}
+				if !slices.Equal(w.hosts[0].cancels, []bool{false, true}) {
+					t.Errorf("cancels %v", w.hosts[0].cancels)
+				}
+				kill()
+			})
+		})
+	}
 }
 
 // TestKillAnywhere leaves the runner, or the runner and the agent, at any step of a night, again and
@@ -369,6 +383,39 @@ func TestNightIsLocked(t *testing.T) {
 	_, err := OpenNight(w.dir)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("in use by process %d", os.Getpid())) {
 		t.Errorf("opened twice: %v", err)
+	}
+}
+
+func TestJobs(t *testing.T) {
+	plan := testPlan("local")
+	plan.Grid.Command = nil
+	plan.Grid.Hosts = []HostSpec{{Name: "local", GPUs: []string{"2", "3"}, Simulate: "p"}}
+	engine := &Engine{Command: []string{"python3", "-m", "server"}, Argv: func(ServerSpec) []string { return nil }}
+	n, err := CreateNight(NightOptions{Root: t.TempDir(), Plan: plan, Engine: engine, Imply: true, Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	jobs, err := (&Runner{Night: n}).jobs("local")
+	if err != nil || len(jobs) != len(plan.Launches) {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	j := jobs[0]
+	if !slices.Equal(j.Command, engine.Command) || !slices.Equal(j.GPUs, []string{"2", "3"}) || j.Simulate != "p" || j.Attempt != 1 || !j.Imply {
+		t.Errorf("job %+v", j)
+	}
+	if j.ID != "a=1/repeat=1" || len(j.Loads) != 3 || j.Loads[1].Cell != "a=1/w,c=4" || j.Loads[1].Workload.Name != "w" || len(j.Loads[1].ContentKey) != 64 {
+		t.Errorf("loads %+v", j.Loads)
+	}
+	if last := jobs[len(jobs)-1]; last.Role != RoleDrift || last.ID != "a=1@drift/repeat=2" || len(last.Loads) != 1 {
+		t.Errorf("last job %+v", last)
+	}
+	if other, err := (&Runner{Night: n}).jobs("elsewhere"); err != nil || len(other) != 0 {
+		t.Errorf("%d jobs for an unknown host, %v", len(other), err)
 	}
 }
 

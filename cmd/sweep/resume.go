@@ -150,7 +150,7 @@ func choosePlan(env *environ, n *sweep.Night, grid string, force bool) error {
 	if err != nil {
 		return err
 	}
-	n.Plan = plan
+	n.Use(plan, eng)
 	if force {
 		return nil
 	}
