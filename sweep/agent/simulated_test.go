@@ -83,7 +83,7 @@ func TestSimulatedSGLang(t *testing.T) {
 // checkSimulated looks at what a launch that went well says of itself.
 func (n *night) checkSimulated(job sweep.Job, r sweep.LaunchResult) {
 	n.t.Helper()
-	if r.Facts["kv_tokens"] <= 0 || r.Facts["headroom_gib"] <= 0 || r.EngineVersion == "" || len(r.Phases) < 5 || r.Times["harness_s"] > 2 {
+	if r.Facts["kv_tokens"] <= 0 || r.Facts["headroom_gib"] <= 0 || r.EngineVersion == "" || len(r.Phases) < 5 {
 		n.t.Errorf("launch %v %q %v %v", r.Facts, r.EngineVersion, r.Phases, r.Times)
 	}
 	var run sweep.LoadResult
