@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -161,12 +162,7 @@ func (p *page) gauge(name, help string, v float64) {
 
 func (p *page) histogram(name, help string, labelled map[string]*histogram) {
 	p.head("sglang:"+name, "histogram", help)
-	labels := make([]string, 0, len(labelled))
-	for l := range labelled {
-		labels = append(labels, l)
-	}
-	slices.Sort(labels)
-	for _, l := range labels {
+	for _, l := range slices.Sorted(maps.Keys(labelled)) {
 		h := labelled[l]
 		p.line("sglang:"+name+"_sum", l, h.sum)
 		total := int64(0)
@@ -176,6 +172,14 @@ func (p *page) histogram(name, help string, labelled map[string]*histogram) {
 		}
 		p.line("sglang:"+name+"_bucket", l+`,le="+Inf"`, float64(h.n))
 		p.line("sglang:"+name+"_count", l, float64(h.n))
+	}
+}
+
+// counts writes a counter for each set of labels.
+func (p *page) counts(name, help string, by map[string]int64) {
+	p.head(name, "counter", help)
+	for _, l := range slices.Sorted(maps.Keys(by)) {
+		p.line(name, strings.Trim(l, "{}"), float64(by[l]))
 	}
 }
 
@@ -276,19 +280,8 @@ func (w *web) tokenizerMetrics(p *page, model string) {
 	t := &w.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts := func(name, help string, by map[string]int64) {
-		p.head(name, "counter", help)
-		labels := make([]string, 0, len(by))
-		for l := range by {
-			labels = append(labels, l)
-		}
-		slices.Sort(labels)
-		for _, l := range labels {
-			p.line(name, strings.Trim(l, "{}"), float64(by[l]))
-		}
-	}
-	counts("sglang:http_requests_total", "Total number of HTTP requests by endpoint and method", t.requests)
-	counts("sglang:http_responses_total", "Total number of HTTP responses by endpoint and status code", t.responses)
+	p.counts("sglang:http_requests_total", "Total number of HTTP requests by endpoint and method", t.requests)
+	p.counts("sglang:http_responses_total", "Total number of HTTP responses by endpoint and status code", t.responses)
 	ttft, e2e := map[string]*histogram{}, map[string]*histogram{}
 	series := []struct {
 		name, help string

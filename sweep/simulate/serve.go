@@ -31,7 +31,7 @@ const keepAlive = 5 * time.Second
 // serve answers HTTP until the server is told to stop or dies.
 func (l *launch) serve(ctx context.Context, deaths <-chan error) error {
 	web := newWeb(l)
-	favour() // the simulator stands for a GPU, which does not wait for the CPU's other work
+	favour()
 	l.observe(web)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -50,7 +50,10 @@ func (l *launch) serve(ctx context.Context, deaths <-chan error) error {
 	l.log.main("INFO:     Uvicorn running on http://%s (Press CTRL+C to quit)", address)
 	server := &http.Server{Handler: web, IdleTimeout: keepAlive, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // returns when the process ends
-	go l.sched.run(ctx)
+	go func() {
+		keepTime()
+		l.sched.run(ctx)
+	}()
 	go func() { warm <- l.warmUp(ctx, web) }()
 	for {
 		select {
