@@ -229,7 +229,11 @@ func (l *launch) bootDist(ctx context.Context) error {
 		least, most = min(least, used), max(most, used)
 	}
 	l.mem = newMemory(l.p, l.set.tp, kvFactor(l.set.kvDtype), most)
-	l.log.ranks("Init torch distributed begin.")
+	if l.rel.parallelInit {
+		l.log.ranks("Init parallel begin.")
+	} else {
+		l.log.ranks("Init torch distributed begin.")
+	}
 	if err := l.phase(ctx, "dist"); err != nil {
 		return err
 	}
@@ -237,7 +241,12 @@ func (l *launch) bootDist(ctx context.Context) error {
 	if err := l.spend(ctx, "dist", l.p.Dist); err != nil {
 		return err
 	}
-	l.log.ranks("Init torch distributed ends. elapsed=%.2f s, mem usage=%.2f GB", time.Since(began).Seconds(), distUsage(l.set.tp))
+	if elapsed := time.Since(began).Seconds(); l.rel.parallelInit {
+		l.log.ranks("Init parallel ends. elapsed=%.2f s", elapsed)
+		l.log.ranks("Memory baseline taken. mem usage=%.2f GB", distUsage(l.set.tp))
+	} else {
+		l.log.ranks("Init torch distributed ends. elapsed=%.2f s, mem usage=%.2f GB", elapsed, distUsage(l.set.tp))
+	}
 	if free := l.p.FreeAtStartBytes; l.set.tp > 1 && float64(free-most) < 0.9*float64(free-least) {
 		return l.startFailure(0, startFrames(), fmt.Sprintf("RuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. pre_model_load_memory=%s, local_gpu_memory=%s, local_gpu_memory * 0.9=%s",
 			gibText(free-most), gibText(free-least), gibText((free-least)*9/10)))

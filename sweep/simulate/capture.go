@@ -118,6 +118,9 @@ func (l *launch) logTree(s settings) {
 	if l.rel.streamingWrapped {
 		tail = " streaming_wrapped=False"
 	}
+	if l.rel.unifiedTree != "" {
+		l.log.ranks("%s", l.rel.unifiedTree)
+	}
 	l.log.ranks("Tree cache initialized: source=default impl=%s hybrid_swa=False hybrid_ssm=False %s=%s%s", impl, l.rel.treeField, hierarchical, tail)
 }
 

@@ -134,3 +134,15 @@ func TestPrefillOOM(t *testing.T) {
 		t.Error("the traceback must go through _execute_extend alone")
 	}
 }
+
+// What 0.5.23 printed where it differs from 0.5.17, recorded on a CPU: each line occurs, in the same order.
+func TestLogOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	s := launchServer(t, t.TempDir(), "llama-8b-24gb", 50, "--sglang-version", "0.5.23", "--disable-cuda-graph").ready()
+	if got, want := skeletons(s.stderr.String()), skeletons(recorded(t, "start-0.5.23.log")); !isSubsequence(want, got) {
+		t.Errorf("have\n%s\nwant among them\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if !strings.Contains(s.stderr.String(), "server_args={'model_path': '/models/m'") {
+		t.Error("server_args is no dict")
+	}
+}

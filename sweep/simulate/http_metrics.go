@@ -231,10 +231,14 @@ func (w *web) schedulerMetrics(p *page) {
 // workCounters count work as it happens.
 func (w *web) workCounters(p *page, c *counters) {
 	p.head("sglang:realtime_tokens_total", "counter", "Total number of tokens processed (updated on each log interval). mode: prefill_compute, prefill_cache, decode.")
+	decoded := c.decoded.Load()
+	if w.l.rel.decodeOnly {
+		decoded -= c.firsts.Load()
+	}
 	for _, m := range []struct {
 		name string
 		n    int64
-	}{{"prefill_compute", c.prefillComputed.Load()}, {"decode", c.decoded.Load()}, {"prefill_cache", c.prefillCached.Load()}} {
+	}{{"prefill_compute", c.prefillComputed.Load()}, {"decode", decoded}, {"prefill_cache", c.prefillCached.Load()}} {
 		if m.n > 0 {
 			p.line("sglang:realtime_tokens_total", strings.Replace(p.sched, ",model_name", fmt.Sprintf(",mode=%q,model_name", m.name), 1), float64(m.n))
 		}

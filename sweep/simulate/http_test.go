@@ -423,3 +423,16 @@ func TestQueueFull(t *testing.T) {
 		}
 	}
 }
+
+// realtime_tokens_total{mode="decode"}: 0.5.17 counted 264 for 264 generated tokens, 0.5.23 counted 7 for 8 of one request.
+func TestDecodeCounterByVersion(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"0.5.17": "20.0", "0.5.23": "19.0"} {
+		s := launchServer(t, t.TempDir(), "llama-8b-24gb", 50, "--enable-metrics", "--skip-server-warmup", "--sglang-version", version).ready()
+		s.do("POST", "/v1/completions", completion(ids(20, 1), 20))
+		_, body := s.get("/metrics")
+		if got := regexp.MustCompile(`mode="decode",.* (\S+)`).FindStringSubmatch(body); got == nil || got[1] != want {
+			t.Errorf("%s: %v, want %s", version, got, want)
+		}
+	}
+}

@@ -79,6 +79,7 @@ type counters struct {
 	retracted, retractedIn, retractedOut             atomic.Int64
 	busyMicros, prefillGraphSteps, prefillPlainSteps atomic.Int64
 	decodeSteps                                      atomic.Int64
+	firsts                                           atomic.Int64 // of decoded: tokens that came out of a prefill
 }
 
 // loadSnapshot is what /v1/loads shows: taken after each step.
@@ -325,6 +326,7 @@ func (s *scheduler) finishPrefill(requests []*request, now time.Time) {
 		}
 		r.produced++
 		s.counts.decoded.Add(1)
+		s.counts.firsts.Add(1)
 		s.sinceLog++
 		s.running = append(s.running, r)
 		s.after(r, now)

@@ -19,6 +19,8 @@ type release struct {
 	args    object // server args with their defaults
 
 	argsAsDict       bool   // server_args= prints a dict, not ServerArgs(…)
+	parallelInit     bool   // "Init parallel begin." where older releases say "Init torch distributed begin."
+	unifiedTree      string // line about the tree before "Tree cache initialized"
 	treeField        string // of "Tree cache initialized"
 	radixImpl        string
 	hiradixImpl      string
@@ -28,6 +30,7 @@ type release struct {
 	bindCode         int // when the port is taken
 	zeroCached       bool
 	getLoad          bool // /get_load still answers
+	decodeOnly       bool // realtime_tokens_total{mode="decode"} leaves out the token that a prefill gives
 }
 
 func releases() []release {
@@ -37,8 +40,10 @@ func releases() []release {
 			termCode: -9, intCode: 0, bindCode: 1, getLoad: true,
 		},
 		{
-			version: "0.5.23", argsAsDict: true, treeField: "hicache_attached", radixImpl: "UnifiedRadixCache", hiradixImpl: "UnifiedRadixCache",
-			termCode: 0, intCode: -2, bindCode: 3, zeroCached: true,
+			version: "0.5.23", argsAsDict: true, parallelInit: true,
+			unifiedTree: "Init Unified Radix Cache. Components: (<ComponentType.FULL: 0>,). Tree Core: RustUnifiedTreeCore",
+			treeField:   "hicache_attached", radixImpl: "UnifiedRadixCache", hiradixImpl: "UnifiedRadixCache",
+			termCode: 0, intCode: -2, bindCode: 3, zeroCached: true, decodeOnly: true,
 		},
 	}
 }
