@@ -128,6 +128,12 @@ func (r *rig) drive(ctx context.Context, seed uint64, warmup, window time.Durati
 	return running / samples, queued / samples, usage / samples, perSecond
 }
 
+// stop ends the scheduler and waits: what it owned may then be read.
+func stop(cancel context.CancelFunc) {
+	cancel()
+	synctest.Wait()
+}
+
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	if math.IsNaN(got) || math.Abs(got-want) > share*math.Abs(want) {
@@ -186,6 +192,7 @@ func TestKnownLoad(t *testing.T) {
 		go r.run(ctx)
 		s := shape{pool: 150, inMin: 763, inMax: 1163, outMin: 200, outMax: 600, asked: 1600}
 		running, queued, usage, rate := r.drive(ctx, 1, 300*time.Second, 900*time.Second, s)
+		stop(cancel)
 		n, alive := fits(159_277, s, lowRatio)
 		near(t, "alive", alive, 1180, 0.01)
 		near(t, "running", running, n, 0.02)
@@ -201,8 +208,6 @@ func TestKnownLoad(t *testing.T) {
 		within("queued", queued, 29, 33)
 		within("usage", usage, 0.87, 0.89)
 		within("tokens/s", rate, 1270, 1320)
-		cancel()
-		synctest.Wait()
 	})
 }
 
@@ -222,6 +227,7 @@ func TestNight(t *testing.T) {
 				s := short
 				s.pool = c.pool
 				running, queued, usage, rate := r.drive(ctx, 1, 120*time.Second, 240*time.Second, s)
+				stop(cancel)
 				n, alive := fits(c.tokens, s, lowRatio)
 				n = min(n, float64(c.pool))
 				near(t, "running", running, n, 0.10)
@@ -238,8 +244,6 @@ func TestNight(t *testing.T) {
 				if host := r.counts.cachedHost.Load(); (host > 0) != (c.hicache > 0) {
 					t.Errorf("%d tokens from the host's tier", host)
 				}
-				cancel()
-				synctest.Wait()
 			})
 		})
 	}
@@ -257,6 +261,7 @@ func TestNightWithLongPrompts(t *testing.T) {
 			_, queued, _, rate := r.drive(ctx, 1, 300*time.Second, 900*time.Second,
 				shape{pool: 150, inMin: 800, inMax: 1600, outMin: 200, outMax: 600, groups: 800, prefixLen: 320},
 				shape{pool: 32, inMin: 9000, inMax: 14000, outMin: 200, outMax: 400})
+			stop(cancel)
 			rates[fraction] = rate
 			if fraction == 0.93 {
 				if len(r.died) != 1 || !r.died[0].prefill || r.died[0].badID {
@@ -265,8 +270,6 @@ func TestNightWithLongPrompts(t *testing.T) {
 			} else if len(r.died) != 0 || queued < 100 {
 				t.Errorf("%v: died %+v, %.0f queued; want a long queue and no death", fraction, r.died, queued)
 			}
-			cancel()
-			synctest.Wait()
 		})
 	}
 	if gain := rates[0.88] / rates[0.85]; gain < 1.2 || gain > 1.45 {
@@ -289,6 +292,7 @@ func TestRetraction(t *testing.T) {
 			r.submit(q)
 		}
 		time.Sleep(20 * time.Minute)
+		stop(cancel)
 		retracted := 0
 		for _, q := range list {
 			p := q.snapshot()
@@ -310,8 +314,6 @@ func TestRetraction(t *testing.T) {
 			t.Errorf("after the last request: %+v", l)
 		}
 		audit(t, r.cache, 0)
-		cancel()
-		synctest.Wait()
 	})
 }
 
@@ -326,6 +328,7 @@ func TestChunkedPrefill(t *testing.T) {
 		r.submit(newRequest("short", sequence(2, 1_000), 4))
 		go r.run(ctx)
 		time.Sleep(time.Minute)
+		stop(cancel)
 		var got [][3]int
 		for _, s := range steps {
 			got = append(got, [3]int{s.newSeq, s.newTokens, s.contextTokens})
@@ -335,8 +338,6 @@ func TestChunkedPrefill(t *testing.T) {
 			t.Errorf("prefill steps %v, want %v", got, want)
 		}
 		audit(t, r.cache, 0)
-		cancel()
-		synctest.Wait()
 	})
 }
 
