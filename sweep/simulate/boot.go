@@ -130,10 +130,10 @@ func (l *launch) resolve() error {
 	a.set("served_model_name", s.servedName)
 	a.set("chunked_prefill_size", s.chunk)
 	a.set("mem_fraction_static", rawFloat(s.fraction))
-	a.set("attention_backend", "flashinfer")
-	a.set("sampling_backend", "flashinfer")
-	if !l.given["random_seed"] {
-		a.set("random_seed", 600_000_000+os.Getpid())
+	for name, value := range map[string]any{"attention_backend": "flashinfer", "sampling_backend": "flashinfer", "random_seed": 600_000_000 + os.Getpid()} {
+		if !l.given[name] {
+			a.set(name, value)
+		}
 	}
 	phase := func(off bool, backend string, bs []int) map[string]any {
 		if off {
@@ -150,6 +150,7 @@ func (l *launch) resolve() error {
 
 // bootProcesses starts the schedulers and the detokenizer.
 func (l *launch) bootProcesses(ctx context.Context) error {
+	l.spawned = time.Now()
 	var err error
 	if l.gpus, err = visibleGPUs(l.p, os.Getenv("CUDA_VISIBLE_DEVICES")); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (l *launch) startFailureText(rank int, text string) error {
 }
 
 func (l *launch) oom(want int64) string {
-	return "torch.OutOfMemoryError: " + oomText(l.p, l.gpus[0], want, max(0, l.mem.free))
+	return "torch.OutOfMemoryError: " + oomText(l.p, 0, want, max(0, l.mem.free))
 }
 
 // bootDist joins the ranks and looks at what memory is free.
@@ -243,9 +244,9 @@ func (l *launch) bootDist(ctx context.Context) error {
 	}
 	if elapsed := time.Since(began).Seconds(); l.rel.parallelInit {
 		l.log.ranks("Init parallel ends. elapsed=%.2f s", elapsed)
-		l.log.ranks("Memory baseline taken. mem usage=%.2f GB", distUsage(l.set.tp))
+		l.log.ranks("Memory baseline taken. mem usage=%.2f GB", l.distUsage())
 	} else {
-		l.log.ranks("Init torch distributed ends. elapsed=%.2f s, mem usage=%.2f GB", elapsed, distUsage(l.set.tp))
+		l.log.ranks("Init torch distributed ends. elapsed=%.2f s, mem usage=%.2f GB", elapsed, l.distUsage())
 	}
 	if free := l.p.FreeAtStartBytes; l.set.tp > 1 && float64(free-most) < 0.9*float64(free-least) {
 		return l.startFailure(0, startFrames(), fmt.Sprintf("RuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. pre_model_load_memory=%s, local_gpu_memory=%s, local_gpu_memory * 0.9=%s",
@@ -255,12 +256,10 @@ func (l *launch) bootDist(ctx context.Context) error {
 	return l.claim(l.mem.used())
 }
 
-// distUsage is what NCCL and the context add, as the line says it: GiB.
-func distUsage(tp int) float64 {
-	if tp > 1 {
-		return 0.91
-	}
-	return 0.09
+// distUsage is what joining the ranks adds, in GiB: all that is gone before the weights, less the context of about half a GiB
+// that a process takes as soon as it touches the device.
+func (l *launch) distUsage() float64 {
+	return float64((l.p.GPUTotalMiB-l.p.GPUReservedMiB)*mib-l.p.FreeAtStartBytes)/gib - 0.5
 }
 
 func kvFactor(dtype string) float64 {
@@ -312,9 +311,14 @@ func (l *launch) bootKV(ctx context.Context) error {
 	if err := l.spend(ctx, "kv", l.p.KVAlloc); err != nil {
 		return err
 	}
-	err := l.mem.sizeKV(l.set.fraction, l.set.pageSize, l.set.maxTotalTokens)
+	err := l.mem.sizeKV(l.set.fraction, l.set.pageSize, 0)
 	if low := (*tooLowError)(nil); errors.As(err, &low) {
 		return l.startFailure(0, tooLowFrames(), "ValueError: "+low.Error())
+	}
+	if asked := l.set.maxTotalTokens; asked > l.mem.tokens {
+		l.log.ranks("max_total_tokens=%d is larger than the profiled value %d. Use the profiled value instead.", asked, l.mem.tokens)
+	} else if asked > 0 {
+		_ = l.mem.sizeKV(l.set.fraction, l.set.pageSize, asked) // it went well without the cap
 	}
 	if failed := l.mem.allocateKV(); failed > 0 {
 		return l.startFailure(0, kvFrames(), l.oom(failed))

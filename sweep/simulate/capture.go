@@ -56,7 +56,7 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 		bar.show(i)
 		if left(i) < 0 {
 			l.log.raw("\n") // the bar is closed by the exception
-			return l.startFailureText(0, captureText(prefill, oomText(l.p, l.gpus[0], max(20*mib, bytes/int64(len(sizes))/2), max(0, l.mem.free%(20*mib)))))
+			return l.startFailureText(0, captureText(prefill, oomText(l.p, 0, max(20*mib, bytes/int64(len(sizes))/2), max(0, l.mem.free%(20*mib)))))
 		}
 		if err := l.spend(ctx, "graph", seconds/float64(len(sizes))); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 	}
 	if !l.mem.take(bytes) {
 		l.log.raw("\n")
-		return l.startFailureText(0, captureText(prefill, oomText(l.p, l.gpus[0], 20*mib, max(0, l.mem.free%(20*mib)))))
+		return l.startFailureText(0, captureText(prefill, oomText(l.p, 0, 20*mib, max(0, l.mem.free%(20*mib)))))
 	}
 	bar.show(len(sizes))
 	l.log.ranks("Capture target %s CUDA graph end. elapsed=%.2f s, mem usage=%s GB, avail mem=%s GB.", kind, time.Since(began).Seconds(), gibText(bytes), gibText(l.mem.free))
@@ -95,7 +95,7 @@ func (l *launch) bootCache(ctx context.Context) error {
 		}
 	}
 	l.logTree(s)
-	l.timings.scheduler = time.Since(l.began).Seconds() * 0.6
+	l.timings.scheduler = time.Since(l.spawned).Seconds()
 	l.timings.tokenizer = time.Since(l.began).Seconds()
 	l.log.main("Engine startup timings (s): load_weight=%.2f, kv_cache_allocation=%.2f, scheduler_e2e=%.2f, cuda_graph={prefill=%.2f, decode=%.2f, target_verify=0.00, draft_prefill=0.00, draft_decode=0.00, draft_extend=0.00}, tokenizer_e2e=%.2f",
 		l.timings.weights, l.timings.kv, l.timings.scheduler, l.timings.prefill, l.timings.decode, l.timings.tokenizer)

@@ -84,6 +84,7 @@ type launch struct {
 	host   int64 // bytes of the host tier of one rank, as far as allocated
 
 	began    time.Time
+	spawned  time.Time // when the schedulers were started
 	timings  timings
 	serving  atomic.Bool  // children's deaths are then handled as SGLang does while serving
 	fallen   chan failure // the scheduler's own death
@@ -279,7 +280,7 @@ func (l *launch) schedulerFell(f failure) error {
 	text := traceback(loopFrames(l.p, f.prefill), "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, k, &falpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb, &fbeta, c, std::is_same_v<C_Dtype, float> ? CUDA_R_32F : CUDA_R_16BF, ldc, compute_type, CUBLAS_GEMM_DEFAULT_TENSOR_OP)`")
 	for i := range l.set.tp {
 		if !f.badID {
-			text = traceback(loopFrames(l.p, f.prefill), "torch.OutOfMemoryError: "+oomText(l.p, l.gpus[i], f.bytes-l.mem.peak, l.mem.headroom-l.mem.peak))
+			text = traceback(loopFrames(l.p, f.prefill), "torch.OutOfMemoryError: "+oomText(l.p, i, f.bytes-l.mem.peak, l.mem.headroom-l.mem.peak))
 		}
 		l.log.rank(i, "Scheduler hit an exception: %s", text)
 	}
