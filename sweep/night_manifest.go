@@ -113,6 +113,7 @@ func loadSeed(load Load, repeat int) uint64 {
 // contentKey is the hash of what decides a measurement. Ports, names of servers, hosts and folders are
 // not part of it; an environment variable given by reference counts with its reference, never its value.
 func contentKey(g *Grid, engine *Engine, c Config, host HostSpec, load Load, seed uint64) string {
+	w := g.workload(load.Workload)
 	what := struct {
 		Schema   int
 		Engine   string
@@ -130,7 +131,7 @@ func contentKey(g *Grid, engine *Engine, c Config, host HostSpec, load Load, see
 		Simulate string
 	}{
 		Schema: Schema, Engine: g.Engine, Model: g.Model, Command: g.Command, Settings: c.Settings,
-		Env: slices.Clone(g.Env), Workload: g.workload(load.Workload), Pools: load.Pools, Measure: g.Measure, Seed: seed,
+		Env: slices.Clone(g.Env), Workload: w, Pools: load.Pools, Measure: g.Measure.Of(w), Seed: seed,
 		GPUs: host.GPUs, Simulate: host.Simulate,
 	}
 	slices.SortFunc(what.Env, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })

@@ -293,9 +293,10 @@ func (n *Night) job(l Launch, cells []PlannedCell, attempt int) Job {
 		if i < 0 {
 			continue
 		}
+		w := g.workload(load.Workload)
 		j.Loads = append(j.Loads, LoadJob{
-			Cell: cells[i].Cell, ContentKey: cells[i].ContentKey, Load: load, Workload: g.workload(load.Workload),
-			Measure: g.Measure, Seed: cells[i].Seed,
+			Cell: cells[i].Cell, ContentKey: cells[i].ContentKey, Load: load, Workload: w,
+			Measure: g.Measure.Of(w), Seed: cells[i].Seed,
 		})
 	}
 	return j

@@ -162,3 +162,15 @@ type Measure struct {
 	WindowMax time.Duration  `json:"window_max"`
 	Requests  map[string]int `json:"requests,omitempty"` // by class name
 }
+
+// Of is the measure as it applies to one workload: only its own classes are waited for.
+func (m Measure) Of(w Workload) Measure {
+	requests := map[string]int{}
+	for _, c := range w.Classes {
+		if n, ok := m.Requests[c.Name]; ok {
+			requests[c.Name] = n
+		}
+	}
+	m.Requests = requests
+	return m
+}

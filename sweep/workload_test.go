@@ -174,3 +174,14 @@ func TestObjectiveString(t *testing.T) {
 		}
 	}
 }
+
+func TestMeasureOf(t *testing.T) {
+	m := Measure{WindowMin: time.Minute, Requests: map[string]int{"short": 300, "long": 30}}
+	got := m.Of(Workload{Name: "short-only", Classes: []Class{{Name: "short"}}})
+	if len(got.Requests) != 1 || got.Requests["short"] != 300 || got.WindowMin != time.Minute {
+		t.Errorf("of short-only: %+v", got)
+	}
+	if len(m.Requests) != 2 {
+		t.Error("the measure itself changed")
+	}
+}
