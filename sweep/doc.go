@@ -18,8 +18,9 @@
 // The steps to use it:
 //
 //	grid, problems, err := sweep.ReadGrid(path) // every problem at once, with its place
-//	plan, err := grid.Plan()                 // configs, loads, launches in order
-//	err = runner.Run(ctx, plan)              // hosts run the launches; records appear in the night
+//	plan, err := grid.Plan()                    // configs, loads, launches in order
+//	night, err := sweep.CreateNight(options)    // a folder with the plan, a journal and a lock
+//	summary, err := runner.Run(ctx, now)        // hosts run the launches; records appear in the night
 //
 // What differs between inference servers is an [Engine], where a launch runs is a [Host]; both are
 // defined here, where they are used, and implemented in packages below this one.
