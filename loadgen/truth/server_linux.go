@@ -165,7 +165,7 @@ type worker struct {
 	totals   totals
 
 	event, out []byte // scratch
-	stamps            []int  // places of the times in out
+	stamps     []int  // places of the times in out
 }
 
 // totals are the counters that /metrics shows; they are never reset.

@@ -175,4 +175,3 @@ func (w *worker) done(c *conn) {
 	}
 	w.read(c)
 }
-
