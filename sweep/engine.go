@@ -139,13 +139,17 @@ type LogKind int
 
 // The kinds.
 const (
-	LogPhase    LogKind = iota + 1 // a phase begins on one rank: Phase. Ranks do not go in step: a launch is as far as its furthest rank
-	LogProgress                    // work goes on in a phase: Text for a person ("weights 62/64 · 1.8/s")
-	LogFact                        // the engine says a number of itself: Name, Value
-	LogSign                        // a line that may explain an end: Sign; Phase when the line or the stack above it names one
-	LogBatch                       // a line about the running batch: Text is "prefill" or "decode", Values
-	LogReady                       // the engine says that it is ready; proof is elsewhere
-	LogNote                        // something for the record that is no failure: Text
+	LogPhase      LogKind = iota + 1 // a phase begins on one rank: Phase. Ranks do not go in step: a launch is as far as its furthest rank
+	LogProgress                      // work goes on in a phase: Text for a person ("weights 62/64 · 1.8/s")
+	LogFact                          // the engine says a number of itself: Name, Value
+	LogSign                          // a line that may explain an end: Sign; Phase when the line or the stack above it names one
+	LogBatch                         // a line about the running batch: Text is "prefill" or "decode", Values
+	LogReady                         // the engine says that it is ready; proof is elsewhere
+	LogNote                          // something for the record that is no failure: Text
+	LogStart                         // a new life: the server was started again and writes to the same log
+	LogRequest                       // an HTTP request was answered: Text is "generate", "probe" or "other", Value the status
+	LogRetraction                    // requests were pushed out of the batch for lack of KV pool
+	LogSilence                       // the server itself says that nothing moves: Value is for how long, in seconds (0: not said)
 )
 
 // LogEvent is one thing that a log says.
@@ -158,6 +162,8 @@ type LogEvent struct {
 	Values Values
 	Sign   Sign
 	Rank   string // " TP0" without the space; empty for one rank
+	// Clock is the line's own time stamp in seconds, comparable within one log only; 0: the line has none.
+	Clock float64
 	Evidence
 }
 
@@ -169,6 +175,7 @@ type Sign struct {
 	Priority int    // lower explains more; among equals the earlier line counts
 	Effect   bool   // a consequence of another failure: never a cause
 	Step     string // "prefill" or "decode", from the stack above the line; "" when it does not say
+	Flag     string // the flag that was refused, as the server writes it; "" when it names none
 }
 
 // Autopsy is all that is known of a server's end.
@@ -180,11 +187,20 @@ type Autopsy struct {
 	Loading   bool       // a load was running
 	Exit      *Exit      // nil: it still runs
 	OOMKills  int        // growth of the containment's oom_kill counter
+	Kernel    []OOMKill  // what the kernel's log says of processes that it killed for lack of host memory
 	Hang      bool       // no progress for the limit of the phase
 	Slow      bool       // the hard limit passed
 	Foreign   bool       // a stranger held device memory meanwhile
 	Last      *Evidence  // the last line of the log
 	Phase     Phase      // of the launch when it ended
+}
+
+// OOMKill is a line of the kernel's log: its OOM killer ended a process.
+type OOMKill struct {
+	PID  int
+	Name string // as the kernel writes it, at most 15 bytes
+	Ours bool   // it belonged to the server's tree
+	Evidence
 }
 
 // phaseOrder is the order in which a launch goes through its phases.
