@@ -23,7 +23,7 @@ import (
 
 // engines returns the known engines, in the order in which they are offered.
 func engines() []*sweep.Engine {
-	return []*sweep.Engine{sglang(), llamaCPP()}
+	return []*sweep.Engine{sglang(), vllm(), llamaCPP()}
 }
 
 // Lookup returns the engine of this name and whether there is one.

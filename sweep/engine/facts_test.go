@@ -159,7 +159,7 @@ func TestNoSigns(t *testing.T) {
 			"node-a:100:1012 [1] NCCL INFO ncclCommInitRank comm 0x55c8b0 rank 1 nranks 16 - Init COMPLETE",
 			"[2026-11-29 13:32:58] Ignore import error when loading sglang.srt.models.inkling: No module named 'helion'",
 			"[2026-11-29 13:00:00 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=True)",
-			"                    [--watchdog-timeout WATCHDOG_TIMEOUT] [--enable-nccl-nvls]", "Killed",
+			"                    [--watchdog-timeout WATCHDOG_TIMEOUT] [--enable-nccl-nvls]",
 			"UserWarning: token_to_kv_pool_allocator memory leak detected! available_size=961580",
 			"[2026-11-29 13:00:00] Pyspy failed to dump PID 171. Error: /bin/dash: 1: py-spy: not found",
 		},

@@ -33,7 +33,7 @@ func llamaCPP() *sweep.Engine {
 			"sleep-idle-seconds": "the server must not unload its model between two loads",
 			"metrics":            "sweep always turns it on", "slots": "sweep always turns it on",
 		},
-		NewLog:     func() sweep.LogReader { return &llamaReader{reader: newReader(llamaGrammar())} },
+		NewLog:     func() sweep.LogReader { return &llamaReader{reader: newReader(llamaLines())} },
 		Verdict:    verdict,
 		Preflight:  func([]sweep.Setting, sweep.Machine) *sweep.Ending { return nil },
 		Health:     "/health",

@@ -1,84 +1,156 @@
 package engine
 
 import (
-	"math"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"sweep/sweep"
 )
 
-// maxEvidence is how much of a line is kept as evidence, in bytes.
-const maxEvidence = 500
+const (
+	maxEvidence = 500     // bytes of a line that are kept as evidence
+	maxScan     = 4 << 10 // bytes of a line in which the grammar's texts are looked for: what is longer is a dump
+	maxRanks    = 1024    // bounds the memory for ranks: their names come from the log
+	maxPIDs     = 512
+)
 
 // reader is a [sweep.LogReader] over a grammar. Its memory does not grow with the log.
 type reader struct {
-	grammar *grammar
-	split   splitter
-	events  []sweep.LogEvent // of the present call
+	grammar   *grammar
+	split     splitter
+	transport transport
+	names     fieldNames
+	events    []sweep.LogEvent // of the present call
+	pids      map[int]bool     // processes of the server that the log names
 
+	life
+}
+
+// life is what is known of the present start of the server.
+type life struct {
 	phases  map[string]sweep.Phase // by rank
 	seen    map[string]bool        // marks that were to be remembered
 	numbers map[string]*folded     // by fact
 	noted   map[string]bool        // notes are said once
-	trace   trace
+	traces  map[string]*trace      // by process
 	ready   bool
 	barred  bool // a sign says that the port is somebody else's: a ready line would speak of them
+	lived   bool // more than the beginning of a life was seen
+	quoting bool // a line with other people's text ended inside of that text
+	rewound map[string]float64
 }
-
-// trace is the stack trace that is being read.
-type trace struct {
-	open  bool
-	rank  string
-	fatal bool // its process announced that it dies
-	phase sweep.Phase
-	step  string
-}
-
-// folded is one fact of several ranks and lines.
-type folded struct {
-	byRank map[string]float64
-	final  bool
-	told   float64
-	said   bool
-}
-
-// maxRanks bounds the memory for ranks: their names come from the log.
-const maxRanks = 1024
 
 func newReader(g *grammar) *reader {
-	return &reader{grammar: g, phases: map[string]sweep.Phase{}, seen: map[string]bool{}, numbers: map[string]*folded{}, noted: map[string]bool{}}
+	r := &reader{grammar: g, pids: map[int]bool{}}
+	r.born()
+	return r
 }
 
-// Feed reads the next bytes of the log.
+func (r *reader) born() {
+	r.life = life{phases: map[string]sweep.Phase{}, seen: map[string]bool{}, numbers: map[string]*folded{},
+		noted: map[string]bool{}, traces: map[string]*trace{}, rewound: map[string]float64{}}
+}
+
+// Feed reads the next bytes of the log. The events are good until the next call.
 func (r *reader) Feed(p []byte) []sweep.LogEvent {
-	r.events = nil
+	r.events = r.events[:0]
 	r.split.feed(p, r.piece)
 	return r.events
 }
 
 // Close reads what is left of an unfinished line.
 func (r *reader) Close() []sweep.LogEvent {
-	r.events = nil
+	r.events = r.events[:0]
 	r.split.close(r.piece)
 	return r.events
 }
 
-// piece reads one piece. A progress bar has no line feed of its own, so that the line of another
-// process may stand behind it.
+// piece reads one piece. Most lines hold nothing that the grammar knows: one look tells.
 func (r *reader) piece(p piece) {
-	line := string(p.text)
-	at := sweep.Evidence{Line: p.line, Offset: p.offset}
-	at.Text = cut(line, maxEvidence)
-	if progress, behind, ok := r.bar(line, at); ok {
-		r.emit(progress, at)
-		if line = behind; line == "" {
-			return
+	text := r.transport.strip(p.text)
+	flags := r.grammar.machine.scan(text[:min(len(text), maxScan)])
+	if flags == 0 && !r.watching() {
+		return
+	}
+	r.text(string(text), flags, sweep.Evidence{Line: p.line, Offset: p.offset})
+}
+
+// watching reports that every line counts: a stack trace or a quotation is open.
+func (r *reader) watching() bool {
+	if r.quoting {
+		return true
+	}
+	for _, t := range r.traces {
+		if t.open {
+			return true
 		}
 	}
-	at.Text = cut(line, maxEvidence)
-	r.line(line, at)
+	return false
+}
+
+// text reads a stretch of text. Two processes that write at once can put two messages into one line, and a
+// progress bar has no line feed of its own: what stands behind is read by itself.
+func (r *reader) text(line string, flags uint8, at sweep.Evidence) {
+	if flags&hasBar != 0 {
+		if progress, behind, ok := r.bar(line, at); ok {
+			at.Text = cut(line, maxEvidence)
+			r.emit(progress, at)
+			if behind == "" {
+				return
+			}
+			line = behind
+		}
+	}
+	if flags&^(hasBatch|hasAccess) == 0 {
+		r.line(line, flags, at)
+		return
+	}
+	for {
+		next := embedded(line)
+		if next < 0 || r.grammar.quoted(line) {
+			r.line(line, flags, at)
+			return
+		}
+		r.line(strings.TrimRight(line[:next], " "), flags, at)
+		line = line[next:]
+	}
+}
+
+// embedded finds the stamp of another message inside of a line.
+func embedded(line string) int {
+	head := line[:min(len(line), maxScan)]
+	for from := 1; from < len(head); {
+		i := strings.Index(head[from:], "[20")
+		if i < 0 {
+			break
+		}
+		if from += i; isStamp([]byte(head[from:min(len(head), from+20)])) {
+			return from
+		}
+		from++
+	}
+	for from := 1; from < len(head); {
+		i := strings.Index(head[from:], " pid=")
+		if i < 0 {
+			break
+		}
+		from += i
+		open := strings.LastIndexByte(head[:from], '(')
+		if open > 0 && from-open < 40 && isLetter(head[open+1]) && pythonLead(head[open:]).process != "" {
+			return open
+		}
+		from++
+	}
+	return -1
+}
+
+func (g *grammar) quoted(line string) bool {
+	message := g.lead(line).message
+	for _, q := range g.quotes {
+		if strings.HasPrefix(message, q) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *reader) emit(e sweep.LogEvent, at sweep.Evidence) {
@@ -86,83 +158,105 @@ func (r *reader) emit(e sweep.LogEvent, at sweep.Evidence) {
 	r.events = append(r.events, e)
 }
 
-func (r *reader) line(line string, at sweep.Evidence) {
+func (r *reader) line(line string, flags uint8, at sweep.Evidence) {
+	if flags&hasBatch != 0 {
+		l := r.grammar.lead(line)
+		if kind, values, ok := r.grammar.batch(l.message, &r.names); ok {
+			r.lived = true
+			r.emit(sweep.LogEvent{Kind: sweep.LogBatch, Text: kind, Values: values, Rank: l.rank, Clock: l.clock}, at)
+			return
+		}
+	}
+	if flags&hasAccess != 0 {
+		if path, status, ok := access(line); ok {
+			r.lived = true
+			r.emit(sweep.LogEvent{Kind: sweep.LogRequest, Text: path, Value: status, Clock: r.grammar.lead(line).clock}, at)
+			return
+		}
+	}
 	s := r.grammar.read(line)
-	r.stack(&s)
-	if kind, values, ok := r.grammar.batch(s.message); ok {
-		r.emit(sweep.LogEvent{Kind: sweep.LogBatch, Text: kind, Values: values, Rank: s.rank}, at)
+	if r.rewind(s) {
+		r.start(at, s)
+	}
+	if r.quote(&s); s.quoted && flags&hasMark == 0 {
 		return
+	}
+	at.Text = cut(line, maxEvidence)
+	if r.stack(&s); flags&(hasMark|hasRule|hasTrace) == 0 {
+		return
+	}
+	r.names.pids(line, r.pids)
+	r.message(s, at)
+}
+
+// message compares a line with the tables.
+func (r *reader) message(s said, at sweep.Evidence) {
+	for _, b := range r.grammar.births {
+		if r.lived && strings.Contains(s.message, b) {
+			r.start(at, s)
+			break
+		}
+	}
+	rank := s.rank
+	if r.grammar.together {
+		s.rank = ""
 	}
 	r.mark(s, at)
 	if s.quoted {
 		return
 	}
-	r.facts(s, at)
+	if kill, ok := kernelKill(s.message); ok {
+		r.emit(sweep.LogEvent{Kind: sweep.LogSign, Text: kill.Name, Values: sweep.Values{"pid": float64(kill.PID)},
+			Sign: sweep.Sign{Outcome: sweep.HostKilled, Priority: classKilled, Detail: killDetail(kill)}, Clock: s.clock}, at)
+		return
+	}
+	r.pressure(s, at)
+	r.facts(s, rank, at)
 	r.notes(s, at)
 	r.sign(s, at)
 }
 
-// stack follows stack traces, so that an exception knows its rank and what was being done.
-func (r *reader) stack(s *said) {
-	switch {
-	case strings.HasSuffix(s.message, "Traceback (most recent call last):"):
-		t := trace{open: true, rank: r.trace.rank, fatal: r.trace.fatal}
-		if s.prefixed {
-			t.rank, t.fatal = s.rank, false
-		}
-		for _, h := range r.grammar.heads {
-			t.fatal = t.fatal || strings.HasPrefix(s.message, h)
-		}
-		r.trace = t
-	case s.prefixed:
-	case r.trace.open && strings.HasPrefix(s.message, `  File "`):
-		if f, ok := r.grammar.frames[function(s.message)]; ok {
-			if f.phase != "" {
-				r.trace.phase = f.phase
-			}
-			if f.step != "" {
-				r.trace.step = f.step
-			}
-		}
-		s.rank = r.trace.rank
-	case r.trace.open && strings.HasPrefix(s.message, "    "): // the source line of a frame
-		s.rank, s.quoted = r.trace.rank, true
-	default:
-		s.rank = r.trace.rank
-	}
+// start begins a new life.
+func (r *reader) start(at sweep.Evidence, s said) {
+	r.born()
+	r.emit(sweep.LogEvent{Kind: sweep.LogStart, Clock: s.clock}, at)
 }
 
-// function is the name at the end of a stack frame's line: File "x.py", line 3, in NAME.
-func function(line string) string {
-	i := strings.LastIndex(line, ", in ")
-	if i < 0 {
-		return ""
+// rewind reports a clock that went back: it counts from the start of the process.
+func (r *reader) rewind(s said) bool {
+	if !r.grammar.rewinds || s.clock == 0 {
+		return false
 	}
-	return line[i+len(", in "):]
+	old := r.rewound[s.process]
+	if len(r.rewound) < maxRanks || old != 0 {
+		r.rewound[s.process] = s.clock
+	}
+	return old > s.clock+1
 }
 
 func (r *reader) mark(s said, at sweep.Evidence) {
 	for _, m := range r.grammar.marks {
-		if !m.fits(s.message) || m.not != "" && r.seen[m.not] {
+		if !m.fits(s.message) || m.not != "" && r.seen[m.not] || m.given != "" && !r.seen[m.given] {
 			continue
 		}
+		r.lived = true
 		if m.seen != "" {
 			r.seen[m.seen] = true
 		}
 		if m.ready {
-			if !r.barred {
+			if !r.barred && !r.ready {
 				r.ready = true
-				r.emit(sweep.LogEvent{Kind: sweep.LogReady, Phase: sweep.PhaseReady, Rank: s.rank}, at)
+				r.emit(sweep.LogEvent{Kind: sweep.LogReady, Phase: sweep.PhaseReady, Rank: s.rank, Clock: s.clock}, at)
 			}
 			return
 		}
 		old, known := r.phases[s.rank]
 		if m.phase != "" && m.phase != old && (m.again || old.Before(m.phase)) && (known || len(r.phases) < maxRanks) {
 			r.phases[s.rank] = m.phase
-			r.emit(sweep.LogEvent{Kind: sweep.LogPhase, Phase: m.phase, Rank: s.rank}, at)
+			r.emit(sweep.LogEvent{Kind: sweep.LogPhase, Phase: m.phase, Rank: s.rank, Clock: s.clock}, at)
 		}
 		if m.text != "" {
-			r.emit(sweep.LogEvent{Kind: sweep.LogProgress, Phase: r.phases[s.rank], Text: m.text, Rank: s.rank}, at)
+			r.emit(sweep.LogEvent{Kind: sweep.LogProgress, Phase: r.phases[s.rank], Text: m.text, Rank: s.rank, Clock: s.clock}, at)
 		}
 		return
 	}
@@ -173,184 +267,28 @@ func (m mark) fits(message string) bool {
 	return i >= 0 && (m.end == "" || strings.Contains(message[i+len(m.has):], m.end))
 }
 
-func (r *reader) facts(s said, at sweep.Evidence) {
-	for _, n := range r.grammar.numbers {
-		if !strings.Contains(s.message, n.has) {
-			continue
-		}
-		m := n.find.FindStringSubmatch(s.message)
-		if m == nil {
-			continue
-		}
-		v, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			continue
-		}
-		f := r.numbers[n.name]
-		if f == nil {
-			f = &folded{byRank: map[string]float64{}}
-			r.numbers[n.name] = f
-		}
-		if f.take(n, s.rank, v) {
-			r.emit(sweep.LogEvent{Kind: sweep.LogFact, Name: n.name, Value: f.told, Rank: s.rank}, at)
-		}
-	}
-}
-
-// take adds a number and reports whether the fact has changed.
-func (f *folded) take(n number, rank string, v float64) bool {
-	if f.final && !n.final {
-		return false
-	}
-	if n.final && !f.final {
-		clear(f.byRank)
-		f.final = true
-	}
-	old, known := f.byRank[rank]
-	if !known && len(f.byRank) >= maxRanks {
-		return false
-	}
-	switch {
-	case n.fold == foldMax && known:
-		v = max(v, old)
-	case n.fold == foldSum:
-		v = math.Round((v+old)*1e6) / 1e6 // as exact as the lines are
-	}
-	f.byRank[rank] = v
-	for _, x := range f.byRank {
-		if n.fold == foldMin {
-			v = min(v, x)
-		} else {
-			v = max(v, x)
-		}
-	}
-	changed := !f.said || v != f.told
-	f.told, f.said = v, true
-	return changed
-}
-
-func (r *reader) notes(s said, at sweep.Evidence) {
-	for _, n := range r.grammar.notes {
-		if !strings.Contains(s.message, n.has) || n.unless != "" && strings.Contains(s.message, n.unless) {
-			continue
-		}
-		text := n.text
-		if n.find != nil {
-			m := n.find.FindStringSubmatchIndex(s.message)
-			if m == nil {
-				continue
-			}
-			text = cut(string(n.find.ExpandString(nil, text, s.message, m)), 300)
-		}
-		if !r.noted[n.text] { // one note for each kind: ranks and repetitions say nothing new
-			r.noted[n.text] = true
-			r.emit(sweep.LogEvent{Kind: sweep.LogNote, Text: text, Rank: s.rank}, at)
-		}
-	}
-}
-
 func (r *reader) sign(s said, at sweep.Evidence) {
-	e := sweep.LogEvent{Kind: sweep.LogSign}
-	rule, ok := r.grammar.match(s)
+	t := r.traces[s.process]
+	if t == nil || s.bracket {
+		t = &trace{}
+	}
+	e, ok := r.grammar.match(s)
 	switch {
 	case ok:
-		e = rule.event(s)
 		r.barred = r.barred || !r.ready && e.Sign.Outcome == sweep.BusyPort && !e.Sign.Effect
-	case s.class != "" && !quiet[s.class] && !s.prefixed && r.trace.open:
-		e.Sign = r.trace.unknown(s)
+	case s.class != "" && !quiet[s.class] && t.open:
+		e = sweep.LogEvent{Kind: sweep.LogSign, Sign: t.unknown(s)}
 	default:
 		return
 	}
-	e.Rank = s.rank
-	if s.class != "" && !s.prefixed && r.trace.open {
-		e.Sign.Step = r.trace.step
+	r.lived = true
+	e.Rank, e.Clock = s.rank, s.clock
+	if s.class != "" && t.open {
+		e.Sign.Step = t.step
 		if e.Phase == "" {
-			e.Phase = r.trace.phase
+			e.Phase = t.phase
 		}
-		r.trace.open = false
+		t.open = false
 	}
 	r.emit(e, at)
-}
-
-// quiet are exceptions that only say that somebody asked to stop, and a C++ message without a class.
-var quiet = map[string]bool{"what": true, "KeyboardInterrupt": true, "SystemExit": true, "asyncio.exceptions.CancelledError": true, "asyncio.CancelledError": true}
-
-// unknown is the sign of an exception that no rule knows.
-func (t trace) unknown(s said) sweep.Sign {
-	sign := sweep.Sign{Outcome: sweep.CrashStart, Cause: "unknown", Priority: classStray, Detail: cut(s.message, 300)}
-	if t.fatal {
-		sign.Priority = classRuntime
-	}
-	if t.step == "args" {
-		sign.Outcome, sign.Cause, sign.Priority = sweep.BadFlag, "", classFlag
-		sign.Detail = "the server refuses its flags: " + sign.Detail
-	}
-	return sign
-}
-
-var barLine = regexp.MustCompile(`^(?:([^|%]*?):?\s+)?(\d+)%[^\d][^\[]*?(\d+)/(\d+) \[(?:[^\],]*,\s*([\d.?]+)(it/s|s/it))?[^\]]*\]`)
-
-// bar reads a progress bar, and returns what stands behind it.
-func (r *reader) bar(line string, at sweep.Evidence) (e sweep.LogEvent, behind string, ok bool) {
-	if !strings.Contains(line, "%") || !strings.Contains(line, "it") {
-		return e, "", false
-	}
-	m := barLine.FindStringSubmatchIndex(line[:min(len(line), 2000)])
-	if m == nil {
-		return e, "", false
-	}
-	group := func(i int) string {
-		if m[2*i] < 0 {
-			return ""
-		}
-		return line[m[2*i]:m[2*i+1]]
-	}
-	done, _ := strconv.ParseFloat(group(3), 64)
-	total, _ := strconv.ParseFloat(group(4), 64)
-	work := r.grammar.work(group(1))
-	r.begin(work.phase, at)
-	phase := r.furthest()
-	if work.text == "" {
-		work.text = string(phase)
-	}
-	text := work.text + " " + group(3) + "/" + group(4)
-	if rate, err := strconv.ParseFloat(group(5), 64); err == nil && rate > 0 {
-		if group(6) == "s/it" {
-			rate = 1 / rate
-		}
-		text += " · " + strconv.FormatFloat(rate, 'f', 1, 64) + "/s"
-	}
-	e = sweep.LogEvent{Kind: sweep.LogProgress, Phase: phase, Text: cut(text, 100)}
-	if total > 0 {
-		e.Value = done / total
-	}
-	return e, strings.TrimSpace(line[m[1]:]), true
-}
-
-// work is what a bar counts, by its label; nothing for a bar without one.
-func (g *grammar) work(label string) bar {
-	for _, b := range g.bars {
-		if strings.Contains(label, b.label) {
-			return b
-		}
-	}
-	return bar{text: strings.TrimSpace(label)}
-}
-
-// begin notes that a phase has begun, when only a bar of one process says so.
-func (r *reader) begin(phase sweep.Phase, at sweep.Evidence) {
-	if phase != "" && r.furthest().Before(phase) {
-		r.phases[""] = phase
-		r.emit(sweep.LogEvent{Kind: sweep.LogPhase, Phase: phase}, at)
-	}
-}
-
-func (r *reader) furthest() sweep.Phase {
-	far := sweep.PhaseLaunch
-	for _, p := range r.phases {
-		if far.Before(p) {
-			far = p
-		}
-	}
-	return far
 }

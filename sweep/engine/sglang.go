@@ -22,7 +22,7 @@ func sglang() *sweep.Engine {
 			"PYTHONDONTWRITEBYTECODE=", // without byte-compiled files each start takes a minute longer
 		},
 		Preflight: sglangPreflight,
-		NewLog:    func() sweep.LogReader { return newReader(sglangGrammar()) },
+		NewLog:    func() sweep.LogReader { return newReader(sglangLines()) },
 		Verdict:   verdict,
 		Stall: map[sweep.Phase]time.Duration{
 			sweep.PhaseGraph:     30 * time.Minute, // kernels are compiled while graphs are captured; 22 minutes were seen
@@ -107,27 +107,17 @@ func sglangPreflight(settings []sweep.Setting, m sweep.Machine) *sweep.Ending {
 	if m.MemTotalBytes > 0 {
 		of = fmt.Sprintf(" of %s GB", thousands(float64(m.MemTotalBytes)/1e9))
 	}
-	name := m.Name
-	if name == "" {
-		name = "this machine"
-	}
 	return &sweep.Ending{
 		Outcome: sweep.SkippedPreflight, Phase: sweep.PhaseGate, ImpliedBy: "ranks × hicache-size against host memory",
 		Detail: fmt.Sprintf("hicache-size %s is per rank: %d ranks × %s GB = %s GB of host memory, but only %s GB%s are free on %s; at most %d fits",
-			text, ranks, text, thousands(need/1e9), thousands(free/1e9), of, name, max(0, int((free-hostMargin)/1e9/float64(ranks)))),
+			text, ranks, text, thousands(need/1e9), thousands(free/1e9), of, nameOf(m), max(0, int((free-hostMargin)/1e9/float64(ranks)))),
 	}
 }
 
 // sglangRanks is how many processes build a host cache each. With data-parallel attention the replicas
 // live inside the tensor-parallel ranks, else beside them.
 func sglangRanks(settings []sweep.Setting) int {
-	count := func(names ...string) int {
-		text, _ := setting(settings, names...)
-		if n, err := strconv.Atoi(text); err == nil && n > 0 {
-			return n
-		}
-		return 1
-	}
+	count := countOf(settings)
 	ranks := count("tp-size", "tensor-parallel-size", "tp") * count("pp-size", "pipeline-parallel-size", "pp")
 	if attention, ok := sweep.SettingValue(settings, "enable-dp-attention"); !ok || isOff(attention) {
 		ranks *= count("dp-size", "data-parallel-size", "dp")

@@ -18,14 +18,15 @@ var sglangMarks = []mark{
 	{has: "Load weight begin", phase: sweep.PhaseWeights, again: true},
 	{has: "Load weight end", phase: sweep.PhaseKV, seen: "weights"},
 	{has: "KV Cache is allocated", seen: "kv"},
+	{has: "Memory pool end", phase: sweep.PhaseGraph, seen: "kv"},
 	{has: "KV cache allocated", phase: sweep.PhaseWarmup, seen: "kv"}, // sized after the graphs, from mid 2026
-	{has: "Memory pool end", phase: sweep.PhaseGraph},
-	{has: "Capture ", end: " begin", phase: sweep.PhaseGraph},
+	{has: "Capture ", end: "raph begin", phase: sweep.PhaseGraph, again: true},
+	{has: "Capture ", end: "raph end", phase: sweep.PhaseKV, given: "weights", not: "kv", again: true}, // graphs first, the pool from what they leave: from mid 2026
 	{has: "max_total_num_tokens=", end: "max_running_requests=", phase: sweep.PhaseHostCache},
 	{has: "Allocating ", end: "host memory", phase: sweep.PhaseHostCache, text: "allocating and pinning the host cache"},
 	{has: "Tree cache initialized", phase: sweep.PhaseWarmup},
 	{has: "Uvicorn running on", phase: sweep.PhaseWarmup},
-	{has: "Entering DeepGEMM JIT Pre-Compile", text: "compiling DeepGEMM kernels; minutes on the first start"},
+	{has: "Entering DeepGEMM JIT Pre-Compile", text: textJIT},
 	{has: "The server is fired up and ready to roll!", ready: true},
 }
 
@@ -55,7 +56,7 @@ var sglangBars = []bar{
 
 var sglangNotes = []note{
 	{has: "Disabling auto-selected prefill CUDA graph", find: regexp.MustCompile(`only ([\d.]+) GiB is free .*at least ([\d.]+) GiB`),
-		text: "prefill graphs dropped by the server: $1 GiB free, $2 GiB needed"},
+		text: "prefill graphs dropped by the server: $1 GiB free, $2 GiB needed", mark: noteDegraded},
 	{has: "is smaller than the device pool", find: regexp.MustCompile(`pool \((\d+) tokens\) is smaller than the device pool \((\d+) tokens\)`),
 		text: "host cache of $1 tokens is smaller than the device's pool of $2"},
 	{has: "fewer than --context-length", find: regexp.MustCompile(`KV pool holds (\d+) tokens, fewer than --context-length (\d+)`),
@@ -68,9 +69,10 @@ var sglangNotes = []note{
 	{has: "chunked prefill size is adjusted", text: "chunked-prefill-size: adjusted by the server"},
 	{has: "Retract requests.", text: "requests were retracted for lack of KV pool"},
 	{has: "Decode out of memory happened", text: "requests were retracted for lack of KV pool"},
-	{has: "memory leak detected!", find: regexp.MustCompile(`Warning: .*memory leak detected!`), text: "the server's own count of its KV pool does not add up (a warning)"},
+	{has: "memory leak detected!", find: regexp.MustCompile(`Warning: .*memory leak detected!`), text: "the server's own count of its KV pool does not add up (a warning)", mark: noteLeak},
+	{has: "memory leak detected!", find: regexp.MustCompile(`Error: .*memory leak detected!`), text: "the server's own count of its KV pool did not add up", mark: noteLeak},
 	{has: "KV cache on device are dropped without backup", text: "KV cache was dropped without a copy: the host cache is under pressure"},
-	{has: "silently return stale data", text: "host cache memory is not pinned"},
+	{has: "silently return stale data", text: "host cache memory is not pinned", mark: noteDegraded},
 }
 
 // sglangFrames are functions that tell in a stack trace what was being done. Which batch ran is surer
@@ -95,102 +97,65 @@ var sglangFrames = map[string]frame{
 }
 
 func sglangGrammar() *grammar {
-	return &grammar{
-		prefix: sglangPrefix,
-		quotes: []string{"server_args=", "Receive: obj=", "Finish: obj=", "Received request", "self.cur_batch", "usage: "},
-		marks:  sglangMarks, numbers: sglangNumbers, bars: sglangBars, notes: sglangNotes, frames: sglangFrames,
+	return (&grammar{
+		lead:    pythonLead,
+		quotes:  []string{"server_args=", "Receive: obj=", "Finish: obj=", "Received request", "self.cur_batch", "usage: "},
+		births:  []string{"server_args=ServerArgs("},
+		marks:   sglangMarks,
+		numbers: sglangNumbers,
+		bars:    sglangBars,
+		notes:   sglangNotes,
+		frames:  sglangFrames,
 		wrappers: []wrapper{
-			{"Capture cuda graph failed: ", sweep.PhaseGraph},
-			{"Capture CPU graph failed: ", sweep.PhaseGraph},
-			{"Capture prefill CUDA graph failed: ", sweep.PhaseGraph},
-			{"Piecewise CUDA Graph failed with error: ", sweep.PhaseGraph},
+			{text: "Capture cuda graph failed: ", phase: sweep.PhaseGraph},
+			{text: "Capture CPU graph failed: ", phase: sweep.PhaseGraph},
+			{text: "Capture prefill CUDA graph failed: ", phase: sweep.PhaseGraph},
+			{text: "Capture CUDA graph failed: ", phase: sweep.PhaseGraph},
+			{text: "Piecewise CUDA Graph failed with error: ", phase: sweep.PhaseGraph},
 		},
-		rules: sglangRules(),
-		heads: []string{"Scheduler hit an exception", "DetokenizerManager hit an exception", "TokenizerManager hit an exception"},
-		batch: sglangBatch,
-	}
+		rules:    sglangRules(),
+		heads:    []string{"Scheduler hit an exception", "DetokenizerManager hit an exception", "TokenizerManager hit an exception"},
+		batches:  []string{"Prefill batch", "Decode batch"},
+		batch:    sglangBatch,
+		retracts: []string{"Retract requests.", "Decode out of memory happened"},
+		silences: []string{"Health check failed. Server couldn't get a response"},
+	}).compile()
 }
-
-// sglangPrefix takes "[2026-11-29 13:32:45 DP0 TP1] " off a line, and the older and C++ forms of it.
-func sglangPrefix(line string) (rank, message string, prefixed bool) {
-	message = line
-	for strings.HasPrefix(message, "[") {
-		end := strings.IndexByte(message[:min(len(message), 120)], ']')
-		if end < 0 || end+1 < len(message) && message[end+1] != ' ' && message[end+1] != ':' {
-			break
-		}
-		inside := message[1:end]
-		tags, ok := prefixTags(inside)
-		if !ok {
-			break
-		}
-		if tags != "" && rank == "" {
-			rank = tags
-		}
-		prefixed = true
-		message = strings.TrimPrefix(strings.TrimPrefix(message[end+1:], ":"), " ")
-	}
-	for _, level := range []string{"INFO:", "WARNING:", "ERROR:", "CRITICAL:"} { // of the HTTP server
-		if rest, ok := strings.CutPrefix(message, level+" "); ok {
-			return rank, strings.TrimLeft(rest, " "), prefixed
-		}
-	}
-	return rank, message, prefixed
-}
-
-// prefixTags returns the ranks in a bracket: all but the time. ok is false when it is no prefix.
-func prefixTags(inside string) (tags string, ok bool) {
-	if rest, found := strings.CutPrefix(inside, "gpu_id="); found {
-		return "gpu" + rest, true
-	}
-	for _, old := range []string{"rank=", "gpu=", "rank"} {
-		if rest, found := strings.CutPrefix(inside, old); found && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
-			return strings.TrimSuffix(old, "=") + rest, true
-		}
-	}
-	if strings.HasPrefix(inside, "PG ID ") || strings.HasPrefix(inside, "PG GUID ") {
-		return "", true
-	}
-	for i, word := range strings.Fields(inside) {
-		switch {
-		case isTime(word):
-			ok = true
-		case i == 0 && len(word) > 3 && strings.IndexByte("EWIF", word[0]) >= 0 && word[1] >= '0' && word[1] <= '9': // [E724 05:02:13.1 file.cpp:1]
-			return "", true
-		case tags == "":
-			tags = word
-		default:
-			tags += " " + word
-		}
-	}
-	return tags, ok
-}
-
-// isTime reports a date or a clock time: digits with "-" or ":" between.
-func isTime(word string) bool {
-	return len(word) >= 5 && strings.Trim(word, "0123456789-:.,") == "" && strings.ContainsAny(word, "-:")
-}
-
-var batchLine = regexp.MustCompile(`^(Prefill|Decode) batch(?: \[\d+\])?[.,]\s*`)
 
 // sglangBatch reads a line about the running batch: "Decode batch, #running-req: 64, #token: 210344, …".
 // Its fields come and go with versions and models, so every one is taken as it comes, by its own name.
-func sglangBatch(message string) (kind string, values sweep.Values, ok bool) {
-	m := batchLine.FindStringSubmatchIndex(message[:min(len(message), 64)])
-	if m == nil {
+func sglangBatch(message string, names *fieldNames) (kind string, values sweep.Values, ok bool) {
+	switch {
+	case strings.HasPrefix(message, "Decode batch"):
+		kind = "decode"
+	case strings.HasPrefix(message, "Prefill batch"):
+		kind = "prefill"
+	default:
 		return "", nil, false
 	}
-	values = sweep.Values{}
+	rest := message[len(kind)+len(" batch"):]
+	if behind, found := strings.CutPrefix(rest, " ["); found { // [iteration]
+		if _, rest, found = strings.Cut(behind, "]"); !found {
+			return "", nil, false
+		}
+	}
+	if rest == "" || rest[0] != '.' && rest[0] != ',' {
+		return "", nil, false
+	}
+	values = make(sweep.Values, 8)
 	usage, haveUsage := 0.0, false
-	for field := range strings.SplitSeq(message[m[1]:], ", ") {
+	for rest = rest[1:]; rest != ""; {
+		var field string
+		field, rest, _ = strings.Cut(rest, ", ")
 		i := strings.LastIndex(field, ": ")
 		if i < 0 {
 			continue
 		}
-		name, v, ok := batchField(field[:i], strings.TrimRight(field[i+2:], ", %"))
-		if !ok {
+		v, number := batchValue(field[i+2:])
+		if !number {
 			continue
 		}
+		name := names.field(strings.TrimLeft(field[:i], " "), batchField)
 		values[name] = v
 		if strings.HasSuffix(name, "usage") {
 			usage, haveUsage = max(usage, v), true
@@ -199,25 +164,34 @@ func sglangBatch(message string) (kind string, values sweep.Values, ok bool) {
 	if haveUsage { // of several pools the fullest decides
 		values[sweep.SignalTokenUsage] = usage
 	}
-	return strings.ToLower(message[m[2]:m[3]]), values, true
+	return kind, values, true
+}
+
+func batchValue(text string) (float64, bool) {
+	text = strings.TrimRight(text, ", %")
+	switch text {
+	case "True":
+		return 1, true
+	case "False":
+		return 0, true
+	}
+	if v, ok := decimal(text); ok {
+		return v, true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil
 }
 
 var batchNames = map[string]string{"running_req": sweep.SignalRunning, "queue_req": sweep.SignalQueued}
 
-func batchField(name, text string) (string, float64, bool) {
-	if i := strings.IndexByte(name, '('); i > 0 {
-		name = strings.TrimSpace(name[:i])
+// batchField gives "#running-req" and "gen throughput (token/s)" the form of our names.
+func batchField(raw string) string {
+	if i := strings.IndexByte(raw, '('); i > 0 {
+		raw = strings.TrimSpace(raw[:i])
 	}
-	name = strings.NewReplacer("#", "", "-", "_", " ", "_", ".", "").Replace(strings.ToLower(name))
+	name := strings.NewReplacer("#", "", "-", "_", " ", "_", ".", "").Replace(strings.ToLower(raw))
 	if known, ok := batchNames[name]; ok {
-		name = known
+		return known
 	}
-	switch text {
-	case "True":
-		return name, 1, true
-	case "False":
-		return name, 0, true
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	return name, v, err == nil
+	return name
 }

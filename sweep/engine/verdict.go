@@ -14,6 +14,7 @@ import (
 // parent went too.
 const (
 	classFlag       = iota + 1 // flags, model or device refused
+	classConfig                // a check of the flags failed, and a line near it may say more
 	classHost                  // host memory refused
 	classKilled                // the kernel's OOM killer, proved
 	classPort                  // the port is somebody else's
@@ -23,10 +24,15 @@ const (
 	classAccounting            // the engine's own KV pool or request slots
 	classCUDA                  // a kernel failed
 	classRuntime               // a collective, a watchdog, an exception of a scheduler: the earliest counts
+	classPeer                  // another rank went away
 	classWarmup                // the engine's own warm-up request failed
+	classCore                  // the C runtime says that a process died
 	classDeath                 // a child died and nobody said why
+	classGone                  // the same from one that knows less
+	classShell                 // the shell says that the server died
 	classStray                 // an exception that may have been handled
 	classStopped               // a signal from outside
+	classShutdown              // the HTTP part was told to end
 )
 
 // verdict names the end of a server. Effects (notices that another process died, wrappers around the
@@ -41,6 +47,12 @@ func verdict(a sweep.Autopsy) sweep.Ending {
 		e.Outcome, e.Phase = sweep.SlowStart, silentPhase(a)
 		e.Detail = fmt.Sprintf("the hard limit for the start passed in phase %s, and it still made progress", e.Phase)
 		e.Evidence = a.Last
+		return e
+	case killedByKernel(a) != nil && (cause == nil || cause.Sign.Priority > classKilled):
+		k := killedByKernel(a)
+		e.Outcome, e.Phase, e.Detail = sweep.HostKilled, silentPhase(a), killDetail(*k)
+		evidence := k.Evidence
+		e.Evidence = &evidence
 		return e
 	case a.OOMKills > 0 && (cause == nil || cause.Sign.Priority > classKilled):
 		e.Outcome, e.Phase = sweep.HostKilled, silentPhase(a)
@@ -61,17 +73,35 @@ func verdict(a sweep.Autopsy) sweep.Ending {
 	return explained(a, signs, *cause, e)
 }
 
-// living leaves out the signs of before the server was ready: it survived them.
-func living(a sweep.Autopsy) []sweep.LogEvent {
-	if !a.Ready {
-		return a.Signs
-	}
-	for _, p := range slices.Backward(a.Phases) {
-		if p.Kind == sweep.LogReady {
-			return slices.DeleteFunc(slices.Clone(a.Signs), func(s sweep.LogEvent) bool { return s.Offset < p.Offset })
+// killedByKernel is the kernel's word that it killed a process of the server.
+func killedByKernel(a sweep.Autopsy) *sweep.OOMKill {
+	for i, k := range a.Kernel {
+		if k.Ours {
+			return &a.Kernel[i]
 		}
 	}
-	return a.Signs
+	return nil
+}
+
+// living leaves out the signs of before the server was ready, as it survived them, and what broke only
+// because it was being stopped. Lines of the kernel in the server's log are nobody's until their process is known.
+func living(a sweep.Autopsy) []sweep.LogEvent {
+	var ready, stop int64 = -1, -1
+	for _, p := range a.Phases {
+		if a.Ready && p.Kind == sweep.LogReady {
+			ready = max(ready, p.Offset)
+		}
+	}
+	for _, s := range a.Signs {
+		if s.Sign.Outcome == sweep.Aborted && s.Sign.Priority == classStopped && s.Offset >= ready {
+			stop = s.Offset
+			break
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(a.Signs), func(s sweep.LogEvent) bool {
+		return s.Offset < ready || s.Sign.Outcome == sweep.HostKilled ||
+			stop >= 0 && s.Offset > stop && s.Sign.Priority >= classCUDA && s.Sign.Priority < classStopped
+	})
 }
 
 func strongest(signs []sweep.LogEvent) *sweep.LogEvent {
@@ -96,6 +126,10 @@ func explained(a sweep.Autopsy, signs []sweep.LogEvent, cause sweep.LogEvent, e 
 		e.Detail = "device memory ran out " + doing[e.Outcome] + ": " + e.Detail
 	case e.Outcome == sweep.CrashStart && a.Ready:
 		e.Outcome = sweep.CrashLoad
+	}
+	if cause.Sign.Priority == classShell && slices.ContainsFunc(signs, endsItself) {
+		e.Cause, e.Detail = "unknown", "the server ended itself and said nothing of a reason"
+		e.Evidence = notice(signs, a.Last)
 	}
 	if a.Foreign && (e.Outcome.Family() == "oom" || e.Outcome == sweep.KVTooSmall) {
 		e.Detail = fmt.Sprintf("a process that is not ours used the device meanwhile, so this is no result of the config (%s: %s)", e.Outcome, e.Detail)
@@ -241,14 +275,16 @@ func exit(a sweep.Autopsy, signs []sweep.LogEvent) *sweep.Exit {
 		return nil
 	}
 	x := *a.Exit
-	own := func(s sweep.LogEvent) bool {
-		line := strings.ToLower(s.Evidence.Text)
-		return s.Sign.Effect && (strings.Contains(line, "sigquit") || strings.Contains(line, "kill_process_tree"))
-	}
-	if x.By == "" && x.Signal == sigKill && slices.ContainsFunc(signs, own) {
+	if x.By == "" && x.Signal == sigKill && slices.ContainsFunc(signs, endsItself) {
 		x.By = "server"
 	}
 	return &x
+}
+
+// endsItself reports a line in which the server announces that it ends its own processes.
+func endsItself(s sweep.LogEvent) bool {
+	line := strings.ToLower(s.Evidence.Text)
+	return s.Sign.Effect && (strings.Contains(line, "sigquit") || strings.Contains(line, "kill_process_tree"))
 }
 
 // The numbers of the signals that say something, the same on all systems where servers run.

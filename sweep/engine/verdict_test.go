@@ -81,7 +81,7 @@ var verdicts = []struct {
 	{"sglang/cpu_oom_rlimit", starting, bySignal9, sweep.HostShort, sweep.PhaseKV, "", 89, "9209313280 bytes"},
 	{"sglang/cpu_port_in_use", starting, sweep.Exit{Code: 3}, sweep.BusyPort, sweep.PhaseWarmup, "", 58, "18100"},
 	{"sglang/cpu_tp2", starting, bySignal9, sweep.CrashStart, sweep.PhaseDist, "unknown", 47, "SGLANG_CPU_OMP_THREADS_BIND"},
-	{"sglang/cpu_sigint", serving, sweep.Exit{Code: -1, Signal: 2}, sweep.Aborted, sweep.PhaseLoad, "", 75, ""},
+	{"sglang/cpu_sigint", serving, sweep.Exit{Code: -1, Signal: 2}, sweep.Aborted, sweep.PhaseLoad, "", 71, ""},
 	{"sglang/report_C01", starting, bySignal9, sweep.OOMWeights, sweep.PhaseWeights, "", 30, "1.98 GiB"},
 	{"sglang/report_C03a", starting, bySignal9, sweep.KVTooSmall, sweep.PhaseKV, "", 20, "raise mem-fraction-static"},
 	{"sglang/report_C03b", starting, bySignal9, sweep.OOMGraph, sweep.PhaseGraph, "", 21, "594.00 MiB"},
