@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,9 @@ import (
 	"sweep/sweep/agent"
 	"sweep/sweep/engine"
 )
+
+// simulatedState names the folder in which simulated servers keep what they hold of their machine.
+const simulatedState = "SWEEP_SIMULATE_STATE"
 
 // newAgentCmd is the process that works next to the GPUs. A run starts it; nobody types it.
 func newAgentCmd(env *environ) *cobra.Command {
@@ -25,6 +29,12 @@ func newAgentCmd(env *environ) *cobra.Command {
 			self, err := os.Executable()
 			if err != nil {
 				return exitWith(exitEnvironment, err)
+			}
+			// Each agent has its own simulated machine: two nights of one user must not see each other's servers on it.
+			if os.Getenv(simulatedState) == "" {
+				if err := os.Setenv(simulatedState, filepath.Join(args[0], "simulated")); err != nil {
+					return exitWith(exitEnvironment, err)
+				}
 			}
 			ctx, now, stop := stopSignals(env.Ctx)
 			defer stop()
