@@ -227,7 +227,7 @@ type Report struct {
 	Speedup   float64 `json:"speedup"`
 	Steps     int64   `json:"steps"`
 	LateSteps int64   `json:"late_steps"` // that ended later than planned by more than their own length
-	LateS     float64 `json:"late_s"`     // by how much those slipped, in all
+	LostS     float64 `json:"lost_s"`     // real time by which the plan slipped for good, since it could not be made up for
 	MaxLateMS float64 `json:"max_late_ms"`
 }
 
@@ -235,6 +235,6 @@ func (w *web) simulator(rw http.ResponseWriter, _ *http.Request) {
 	late := &w.sched.late
 	writeJSON(rw, http.StatusOK, Report{
 		Profile: w.l.p.Name, Speedup: w.l.speed, Steps: late.steps.Load(), LateSteps: late.late.Load(),
-		LateS: float64(late.lateMicros.Load()) / 1e6, MaxLateMS: float64(late.maxMicro.Load()) / 1e3,
+		LostS: float64(late.lostMicros.Load()) / 1e6, MaxLateMS: float64(late.maxMicro.Load()) / 1e3,
 	})
 }

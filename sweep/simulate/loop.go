@@ -17,7 +17,7 @@ type failure struct {
 // lateness is how far real time fell behind the planned.
 type lateness struct {
 	steps, late          atomic.Int64
-	lateMicros, maxMicro atomic.Int64
+	lostMicros, maxMicro atomic.Int64
 }
 
 // submit hands a request to the scheduler.
@@ -119,7 +119,8 @@ func (s *scheduler) abortAll(ids map[string]bool, now time.Time) {
 }
 
 // run serves until ctx ends or the scheduler dies. Steps follow one another on the planned clock, so that the sleeps' own
-// error does not add up; where the machine cannot keep up, the plan slips and the slip is counted.
+// error does not add up and a moment's delay is made up for; where the machine cannot keep up, the plan slips and the
+// slip is counted as lost.
 func (s *scheduler) run(ctx context.Context) {
 	defer close(s.stopped)
 	planned := time.Now()
@@ -149,9 +150,7 @@ func (s *scheduler) run(ctx context.Context) {
 		planned = planned.Add(length)
 		s.sleep(ctx, planned)
 		now = time.Now()
-		if s.late.count(now.Sub(planned), max(length, yardstick)) {
-			planned = now
-		}
+		planned = planned.Add(s.late.count(now.Sub(planned), max(length, yardstick)))
 		s.finish(st, now)
 	}
 }
@@ -226,18 +225,22 @@ func sleepUntil(ctx context.Context, t time.Time) {
 	}
 }
 
-// count notes one step and reports whether it was late by more than the limit.
-func (l *lateness) count(behind, limit time.Duration) bool {
+// makeUp is how many steps a delay may be long to be made up for: a hiccup of the machine, no lasting slowness.
+const makeUp = 50
+
+// count notes one step that ended behind its plan, which is late when that is more than limit. It returns by how much
+// the plan must slip.
+func (l *lateness) count(behind, limit time.Duration) (slip time.Duration) {
 	l.steps.Add(1)
 	if behind > time.Duration(l.maxMicro.Load())*time.Microsecond {
 		l.maxMicro.Store(behind.Microseconds())
 	}
-	if behind <= limit {
-		return false
+	if behind > limit {
+		l.late.Add(1)
 	}
-	l.late.Add(1)
-	l.lateMicros.Add(behind.Microseconds())
-	return true
+	slip = max(0, behind-makeUp*limit)
+	l.lostMicros.Add(slip.Microseconds())
+	return slip
 }
 
 // snapshot publishes what the outside may see. gen is the throughput of the last decode line; −1 keeps what was there.

@@ -360,3 +360,23 @@ func TestStreamInterval(t *testing.T) {
 		t.Errorf("published at %v, want %v", seen, want)
 	}
 }
+
+// A hiccup is made up for, so that a rate over a window stays right; a lasting delay slips the plan and is told.
+func TestLateness(t *testing.T) {
+	const limit = 10 * time.Millisecond
+	var l lateness
+	for _, c := range []struct{ behind, slip time.Duration }{
+		{0, 0},
+		{limit, 0},
+		{limit + 1, 0},
+		{makeUp * limit, 0},
+		{makeUp*limit + 3*time.Millisecond, 3 * time.Millisecond},
+	} {
+		if slip := l.count(c.behind, limit); slip != c.slip {
+			t.Errorf("%v behind: the plan slips by %v, want %v", c.behind, slip, c.slip)
+		}
+	}
+	if l.steps.Load() != 5 || l.late.Load() != 3 || l.lostMicros.Load() != 3000 {
+		t.Errorf("%d steps, %d late, %d µs lost", l.steps.Load(), l.late.Load(), l.lostMicros.Load())
+	}
+}
