@@ -83,6 +83,8 @@ type Inspection struct {
 	Version string
 	Facts   Values
 	Notes   []string
+	// FirstTokensCounted: SignalDecodeTokens includes the first token of each request, which comes out of its prefill.
+	FirstTokensCounted bool
 	// Effective holds the server's resolved flags by their own names, where it tells them.
 	Effective map[string]string
 }

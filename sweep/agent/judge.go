@@ -52,7 +52,6 @@ func judgeRun(r loadgen.Result, err error, before, after simulatorState) (e swee
 	e = sweep.Ending{Phase: sweep.PhaseLoad}
 	all := r.Completed + r.Failed + r.Rejected
 	tooMany := func(n int) bool { return n > fewFailed && float64(n) > failedPart*float64(all) }
-	steps, late := after.Steps-before.Steps, after.LateSteps-before.LateSteps
 	switch {
 	case tooMany(r.Rejected) && r.Rejected >= r.Failed:
 		e.Outcome = sweep.LoadRejected
@@ -66,9 +65,9 @@ func judgeRun(r loadgen.Result, err error, before, after simulatorState) (e swee
 		e.Outcome, e.Detail = sweep.LoadFailed, "every request fails; the first: "+sweep.Printable(r.FirstFailure)
 	case err != nil:
 		e.Outcome, e.Detail = sweep.ClientBound, "the load generator could not go on: "+sweep.Printable(err.Error())
-	case before.known && after.known && steps > 0 && late > lateShare*steps:
+	case before.known && after.known && fellBehind(before, after) != "":
 		e.Outcome = sweep.ClientBound
-		e.Detail = fmt.Sprintf("the simulator fell behind: %.0f of %.0f steps were late by more than a step; this machine is too slow for its speed-up", late, steps)
+		e.Detail = "the simulator fell behind: " + fellBehind(before, after) + "; this machine is too slow for its speed-up"
 	case r.Verdict == "client_bound":
 		e.Outcome, e.Detail = sweep.ClientBound, "the load generator was the limit, not the server"
 	case r.Completed == 0:
@@ -105,4 +104,17 @@ func (l *launch) dying(ctx context.Context) (hangs, died bool) {
 		sleep(life, time.Second)
 	}
 	return true, false
+}
+
+// fellBehind says by how much a simulator did not keep up between two looks; "" when it did.
+func fellBehind(before, after simulatorState) string {
+	steps, late := after.Steps-before.Steps, after.LateSteps-before.LateSteps
+	lost, took := after.Lost-before.Lost, after.at.Sub(before.at).Seconds()
+	switch {
+	case lost > lostShare*took:
+		return fmt.Sprintf("it lost %.2f s of %.1f s", lost, took)
+	case late > lateShare*steps:
+		return fmt.Sprintf("%.0f of %.0f steps were late by more than a step", late, steps)
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep/loadgen"
 	"sweep/sweep"
@@ -16,8 +17,13 @@ func TestJudgeRun(t *testing.T) {
 		change(&r)
 		return r
 	}
-	sim := func(steps, late float64) simulatorState {
-		return simulatorState{Steps: steps, LateSteps: late, known: true}
+	now := time.Now()
+	sim := func(steps, late float64) simulatorState { // ten steps a second
+		return simulatorState{Steps: steps, LateSteps: late, known: true, at: now.Add(time.Duration(steps/10) * time.Second)}
+	}
+	lost := func(s simulatorState, seconds float64) simulatorState {
+		s.Lost = seconds
+		return s
 	}
 	tests := []struct {
 		name          string
@@ -40,8 +46,10 @@ func TestJudgeRun(t *testing.T) {
 		{"the client's own trouble", good, errors.New("no ports left"), simulatorState{}, simulatorState{}, sweep.ClientBound, "no ports left"},
 		{"the client was the limit", with(func(r *loadgen.Result) { r.Verdict = "client_bound" }), nil, simulatorState{}, simulatorState{}, sweep.ClientBound, "load generator"},
 		{"nothing ended", with(func(r *loadgen.Result) { r.Completed = 0 }), nil, simulatorState{}, simulatorState{}, sweep.LoadFailed, "window"},
-		{"the simulator kept up", good, nil, sim(100, 50), sim(1100, 70), sweep.OK, ""},
-		{"the simulator fell behind", good, nil, sim(100, 50), sim(1100, 71), sweep.ClientBound, "21 of 1000 steps"},
+		{"the simulator made up for its delays", good, nil, sim(100, 50), sim(1100, 250), sweep.OK, ""},
+		{"the simulator was late all the time", good, nil, sim(100, 50), sim(1100, 251), sweep.ClientBound, "201 of 1000 steps"},
+		{"the simulator lost little", good, nil, lost(sim(100, 0), 1), lost(sim(1100, 0), 3), sweep.OK, ""},
+		{"the simulator lost time for good", good, nil, lost(sim(100, 0), 1), lost(sim(1100, 0), 3.1), sweep.ClientBound, "it lost 2.10 s of 100.0 s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

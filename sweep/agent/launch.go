@@ -47,7 +47,9 @@ type launch struct {
 	quit     context.CancelFunc // ends those that do not end with the server
 	vocab    []int
 	ready    bool
-	execed   time.Time // when the server's program ran
+	// firstCounted: the server's decode counter includes first tokens.
+	firstCounted bool
+	execed       time.Time // when the server's program ran
 
 	result sweep.LaunchResult
 	clock  stopwatch

@@ -21,7 +21,8 @@ import (
 const (
 	flushTime  = 60 * time.Second // for a server to drain and empty its prefix cache between two loads
 	dyingTime  = 30 * time.Second // for a server whose requests fail to end, or to answer again
-	lateShare  = 0.02             // of a simulator's steps may be late by more than a step
+	lostShare  = 0.02             // of the time of a load a simulator may lose for good: its rates are low by as much
+	lateShare  = 0.20             // of its steps may be late by more than a step: made up for later, they blur single latencies
 	fewFailed  = 2                // so many failed requests are no reason to doubt a load
 	failedPart = 0.01             // nor is this share
 )
@@ -168,6 +169,7 @@ func (l *launch) loadSpec(m *measurement, first bool, requests io.Writer) loadge
 		read = func(ctx context.Context) (sweep.Values, error) { return l.engine.Sample(ctx, get) }
 	}
 	m.sampler = newSampler(read, spec.Counters, l.metrics, lj.Load.String())
+	m.sampler.firstCounted = l.firstCounted
 	spec.OnWindow = m.sampler.window
 	spec.OnProgress = func(p loadgen.Progress) {
 		if err := l.emit(sweep.Event{Kind: sweep.EventProgress, Cell: lj.Cell, Phase: sweep.PhaseLoad, Text: p.Text, Done: p.Done}); err != nil {
@@ -232,6 +234,8 @@ func (l *launch) flush(ctx context.Context, m *measurement) {
 type simulatorState struct {
 	Steps     float64 `json:"steps"`
 	LateSteps float64 `json:"late_steps"`
+	Lost      float64 `json:"lost_s"`
+	at        time.Time
 	known     bool
 }
 
@@ -244,6 +248,7 @@ func (l *launch) simulator(ctx context.Context) simulatorState {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	status, body, err := l.get()(ctx, http.MethodGet, "/simulator", nil)
+	s.at = time.Now()
 	s.known = err == nil && status == http.StatusOK && json.Unmarshal(body, &s) == nil
 	return s
 }

@@ -176,6 +176,7 @@ type gpuWatch struct {
 	mu     sync.Mutex
 	last   usage
 	lowest *int64 // free bytes on the fullest device since the last call of reset
+	floor  int64  // memory in use below this is that of a server that has just died: half of what it used before the load
 }
 
 // run reads until ctx ends. A slow driver is asked less often: never twice at a time.
@@ -192,7 +193,7 @@ func (w *gpuWatch) run(ctx context.Context) {
 		u := usageOf(devices)
 		w.mu.Lock()
 		w.last = u
-		if u.known && (w.lowest == nil || u.free < *w.lowest) {
+		if u.known && u.used >= w.floor && (w.lowest == nil || u.free < *w.lowest) {
 			w.lowest = &u.free
 		}
 		w.mu.Unlock()
@@ -228,7 +229,7 @@ func (w *gpuWatch) used() int64 {
 func (w *gpuWatch) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lowest = nil
+	w.lowest, w.floor = nil, w.last.used/2
 }
 
 // lowestFree is the least free memory of the fullest device since reset, in GiB; ok is false when it was never read.

@@ -173,7 +173,7 @@ func (l *launch) greet(ctx context.Context) error {
 		if err != nil {
 			l.note("the server did not say what it runs with: " + sweep.Printable(err.Error()))
 		}
-		l.result.EngineVersion = in.Version
+		l.result.EngineVersion, l.firstCounted = in.Version, in.FirstTokensCounted
 		l.result.Facts, _ = l.book.said()
 		maps.Copy(l.result.Facts, in.Facts)
 		l.note(in.Notes...)

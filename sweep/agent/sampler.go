@@ -23,7 +23,9 @@ type sampler struct {
 	counters *loadgen.Counters
 	out      *lines
 	load     string // name of the load, for metrics.jsonl
-	began    time.Time
+	// firstCounted: the server's decode counter includes first tokens, so they are not set apart here.
+	firstCounted bool
+	began        time.Time
 
 	kick chan chan struct{} // scrape now, and close the channel after
 
@@ -88,12 +90,15 @@ func (s *sampler) window(open bool) {
 }
 
 func (s *sampler) received() client {
-	return client{
+	c := client{
 		Tokens:         s.counters.Tokens.Load(),
-		FirstTokens:    s.counters.FirstTokens.Load(),
 		Finished:       s.counters.Finished.Load(),
 		FinishedTokens: s.counters.FinishedTokens.Load(),
 	}
+	if !s.firstCounted {
+		c.FirstTokens = s.counters.FirstTokens.Load()
+	}
+	return c
 }
 
 func (s *sampler) scrape(ctx context.Context) {

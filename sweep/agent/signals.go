@@ -9,7 +9,7 @@ import (
 // client is what the load generator had received at one moment.
 type client struct {
 	Tokens         int64 // completion tokens
-	FirstTokens    int64 // requests whose first token has arrived
+	FirstTokens    int64 // requests whose first token has arrived; 0 where the server counts those with the others
 	Finished       int64 // requests that ended well
 	FinishedTokens int64 // completion tokens of those
 }

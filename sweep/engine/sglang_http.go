@@ -76,6 +76,7 @@ func sglangInspect(ctx context.Context, get sweep.Getter) (sweep.Inspection, err
 		return in, fmt.Errorf("/server_info: %w", err)
 	}
 	in.Version = info.Version
+	in.FirstTokensCounted = countsFirstTokens(ctx, get, info.Version)
 	info.facts(in.Facts)
 	effective(reply, in.Effective)
 	if info.HiCache != nil && *info.HiCache {
@@ -89,6 +90,24 @@ func sglangInspect(ctx context.Context, get sweep.Getter) (sweep.Inspection, err
 		in.Notes = append(in.Notes, note)
 	}
 	return in, nil
+}
+
+// countsFirstTokens says whether realtime_tokens_total{mode="decode"} includes each request's first token. It does in
+// 0.5.17 and not in 0.5.23; in between a server that has only answered whole requests so far shows it: what it decoded
+// is then not less than what it generated.
+func countsFirstTokens(ctx context.Context, get sweep.Getter, version string) bool {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); n == 3 && major == 0 && (minor < 5 || minor == 5 && patch <= 17) {
+		return true
+	}
+	page, err := getOK(ctx, get, "/metrics")
+	if err != nil {
+		return false
+	}
+	values := sweep.Values{}
+	sglangMetrics(page, values)
+	generated := values[sweep.SignalFinishedTokens]
+	return generated > 0 && values[sweep.SignalDecodeTokens] >= generated
 }
 
 // facts keeps the least of the replicas where they differ.
