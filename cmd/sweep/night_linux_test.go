@@ -211,6 +211,7 @@ func TestKilledNight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs several nights")
 	}
+	t.Parallel()
 	want, took := undisturbed(t)
 	if len(want) != 6 {
 		t.Fatalf("%d cells: %s", len(want), strings.Join(want, "\n"))
@@ -285,6 +286,7 @@ func TestFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount a small disk")
 	}
+	t.Parallel()
 	b := newBed(t)
 	results := filepath.Join(b.dir, "results")
 	if err := unix.Mount("tmpfs", results, "tmpfs", 0, "size=8k,nr_inodes=1000"); err != nil {
