@@ -133,7 +133,7 @@ Exit codes: 0 every cell ended in a result (out of memory is one) · 1 some ende
 	root.PersistentFlags().BoolVarP(&env.Verbose, "verbose", "v", false, "say also what only helps to find a fault")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	root.AddCommand(
-		newValidateCmd(env), newPlanCmd(env), newRunCmd(env), newResumeCmd(env), newReportCmd(env), newDemoCmd(env),
+		newValidateCmd(env), newPlanCmd(env), newRunCmd(env), newResumeCmd(env), newReportCmd(env), newDemoCmd(env), newExplainCmd(env),
 		newVersionCmd(env), newSimulateCmd(env), newAgentCmd(env), newSuperviseCmd(env),
 	)
 	wrapCommands(root, env)

@@ -70,6 +70,7 @@ type rule struct {
 	also    string   // and only when this stands in the message
 	sign    sweep.Sign
 	phase   sweep.Phase
+	serving bool // only a server that was ready says so
 	// detail finds the parts of Sign.Detail's $1, $2 …; when it does not match, and when Sign.Detail
 	// is empty, the line itself is the detail.
 	detail *regexp.Regexp
@@ -130,6 +131,9 @@ type said struct {
 	phase  sweep.Phase // of a wrapper
 	quoted bool
 }
+
+// signServing marks a sign that only a server gives that was ready.
+const signServing = "serving"
 
 var exceptionLine = regexp.MustCompile(`^([A-Za-z_][\w.:]*(?:Error|Exception|Interrupt|Exit|OutOfResources)|Exception)(?:: |:$|$)`)
 
@@ -231,7 +235,11 @@ func (r *rule) event(s said) (sweep.LogEvent, bool) {
 	if phase == "" {
 		phase = s.phase
 	}
-	return sweep.LogEvent{Kind: sweep.LogSign, Phase: phase, Sign: sign}, true
+	e := sweep.LogEvent{Kind: sweep.LogSign, Phase: phase, Sign: sign}
+	if r.serving {
+		e.Text = signServing
+	}
+	return e, true
 }
 
 // What a matcher's flags say of a line: which of the tables it has to be compared with.

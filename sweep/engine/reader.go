@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"strings"
 
 	"sweep/sweep"
@@ -64,9 +65,20 @@ func (r *reader) Close() []sweep.LogEvent {
 	return r.events
 }
 
-// piece reads one piece. Most lines hold nothing that the grammar knows: one look tells.
+// piece reads one piece.
 func (r *reader) piece(p piece) {
 	text := r.transport.strip(p.text)
+	if bytes.IndexByte(text, '\r') < 0 {
+		r.look(text, p)
+		return
+	}
+	for part := range bytes.SplitSeq(text, []byte{'\r'}) { // out of a carrier that had packed them into one line
+		r.look(bytes.TrimSpace(part), p)
+	}
+}
+
+// look reads a line when it holds anything that the grammar knows.
+func (r *reader) look(text []byte, p piece) {
 	flags := r.grammar.machine.scan(text[:min(len(text), maxScan)])
 	if flags == 0 && !r.watching() {
 		return

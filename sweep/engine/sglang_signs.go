@@ -44,20 +44,20 @@ var sglangDevice = []rule{
 }
 
 var sglangPools = []rule{
-	{begins: []string{"Prefill out of memory. Try to lower your batch size", "Prefill out of memory. This should"},
+	{begins: []string{"Prefill out of memory. Try to lower your batch size", "Prefill out of memory. This should"}, serving: true,
 		sign: sweep.Sign{Outcome: sweep.KVExhausted, Priority: classAccounting, Step: "prefill", Detail: "the KV pool could not hold a prefill: the server's own accounting failed, device memory did not run out"}},
-	{begins: []string{"Decode out of memory. Try to lower your batch size"},
+	{begins: []string{"Decode out of memory. Try to lower your batch size"}, serving: true,
 		sign: sweep.Sign{Outcome: sweep.KVExhausted, Priority: classAccounting, Step: "decode", Detail: "the KV pool could not hold a decode step: the server's own accounting failed, device memory did not run out"}},
-	{begins: []string{"alloc_req_slots runs out of memory"}, raised: true,
+	{begins: []string{"alloc_req_slots runs out of memory"}, raised: true, serving: true,
 		sign: sweep.Sign{Outcome: sweep.KVExhausted, Priority: classAccounting, Detail: "the server ran out of request slots: lower max-running-requests or the concurrency"}},
-	{has: []string{"memory leak detected!"}, raised: true,
+	{has: []string{"memory leak detected!"}, raised: true, serving: true,
 		sign: sweep.Sign{Outcome: sweep.KVExhausted, Priority: classAccounting, Detail: "the server's own count of its KV pool did not add up, and it ended itself"}},
 }
 
 var sglangRuntime = []rule{
-	{has: []string{"atchdog timeout (self.watchdog_timeout="}, unless: "self.soft=True",
+	{has: []string{"atchdog timeout (self.watchdog_timeout="}, unless: "self.soft=True", serving: true,
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "watchdog", Priority: classRuntime, Detail: "the server's own watchdog saw no progress for $1 s and ended it"}, detail: regexp.MustCompile(`watchdog_timeout=([\d.]+)`)},
-	{begins: []string{"DetokenizerManager hit an exception"},
+	{begins: []string{"DetokenizerManager hit an exception"}, serving: true,
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "detokenizer", Priority: classRuntime, Detail: "the detokenizer raised an exception"}},
 	{has: []string{"could finish the model loading, but there are other ranks that didn't"}, raised: true, phase: sweep.PhaseWeights,
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "unknown", Priority: classRuntime, Detail: "another rank or node did not finish loading; its own log knows why"}},
@@ -76,6 +76,7 @@ var sglangEffects = []rule{
 	{begins: []string{"SIGTERM received.", "Gracefully exiting..."},
 		sign: sweep.Sign{Outcome: sweep.Aborted, Priority: classStopped, Detail: "the server was stopped from outside by SIGTERM"}},
 	{has: []string{"is dead. Please check if there are relevant logs"}, sign: sweep.Sign{Effect: true, Priority: classDeath}},
-	{begins: []string{"Scheduler hit an exception", "TokenizerManager hit an exception", "Received sigquit from a child proces", "SIGQUIT received.", "kill_process_tree called"},
+	{begins: []string{"Scheduler hit an exception", "TokenizerManager hit an exception", "Received sigquit from a child proces", "kill_process_tree called"},
 		sign: sweep.Sign{Effect: true, Priority: classStopped}},
+	{begins: []string{"SIGQUIT received.", "Sleeping 5 seconds before crash diagnostics"}, serving: true, sign: sweep.Sign{Effect: true, Priority: classStopped}},
 }

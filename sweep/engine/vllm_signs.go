@@ -58,7 +58,7 @@ var vllmEffects = []rule{
 	{has: []string{"died unexpectedly"},
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "unknown", Priority: classGone, Detail: "a process of the engine died and said nothing of a reason"}},
 	{begins: []string{"Worker "}, also: "died, exit code: ", sign: sweep.Sign{Effect: true, Priority: classDeath}},
-	{has: []string{"EngineDeadError", "AsyncEngineDeadError", "EngineCore encountered an issue. See stack trace", "Engine loop is not running", "Background loop has errored already", "Background loop is stopped", "EngineCore encountered a fatal error"},
+	{has: []string{"EngineDeadError", "AsyncEngineDeadError", "EngineCore encountered an issue. See stack trace", "Engine loop is not running", "Background loop has errored already", "Background loop is stopped", "EngineCore encountered a fatal error"}, serving: true,
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "unknown", Priority: classStopped, Detail: "the engine died; the log does not say why"}},
 	{begins: []string{"[shutdown] API server: shutdown triggered", "Received SIGTERM", "Received SIGINT", "SIGTERM received"},
 		sign: sweep.Sign{Outcome: sweep.Aborted, Priority: classStopped, Detail: "the server was stopped from outside"}},
