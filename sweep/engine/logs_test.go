@@ -184,16 +184,3 @@ func FuzzLog(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkLog(b *testing.B) {
-	eng, _ := Lookup("sglang")
-	data, err := os.ReadFile("testdata/sglang/good.log")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		readAll(eng, data)
-	}
-}

@@ -75,6 +75,9 @@ func prefixTags(inside string) (tags string, clock float64, ok bool) {
 	if len(inside) > 3 && strings.IndexByte("EWIF", inside[0]) >= 0 && isDigit(inside[1]) { // [E724 05:02:13.1 file.cpp:1]
 		return "", 0, true
 	}
+	if clock, ok := fullStamp(inside); ok {
+		return strings.TrimPrefix(inside[19:], " "), clock, true
+	}
 	var date, clockText string
 	rest := inside
 	for rest != "" {
@@ -191,6 +194,21 @@ func clockSeconds(date, clock string) float64 {
 		seconds += day * float64(dayNumber(ymd[0], ymd[1], ymd[2]))
 	}
 	return seconds
+}
+
+// fullStamp reads "2026-11-29 13:32:45" at the beginning, which is how nearly all lines begin.
+func fullStamp(s string) (float64, bool) {
+	if len(s) < 19 || s[4] != '-' || s[7] != '-' || s[10] != ' ' || s[13] != ':' || s[16] != ':' || len(s) > 19 && s[19] != ' ' {
+		return 0, false
+	}
+	two := func(i int) int { return int(s[i]-'0')*10 + int(s[i+1]-'0') }
+	for i := range 19 {
+		if i != 4 && i != 7 && i != 10 && i != 13 && i != 16 && !isDigit(s[i]) {
+			return 0, false
+		}
+	}
+	days := dayNumber(two(0)*100+two(2), two(5), two(8))
+	return float64(days+1)*86400 + float64(two(11)*3600+two(14)*60+two(17)), true
 }
 
 // dayNumber counts days of the Gregorian calendar.

@@ -40,7 +40,7 @@ var hub = []rule{
 			"are not supported for now", "has no vLLM implementation", "incomplete metadata, file not fully covered", "Cannot send a request, but offline mode", "is not a valid repository id", "are not supported. Supported architectures"},
 		unless: "Ignore import error", sign: sweep.Sign{Outcome: sweep.BadModel, Priority: classFlag, Detail: modelUnread}, detail: behind},
 	{classes: []string{"huggingface_hub.errors.HFValidationError", "huggingface_hub.errors.RepositoryNotFoundError", "huggingface_hub.errors.GatedRepoError", "huggingface_hub.errors.LocalEntryNotFoundError", "safetensors_rust.SafetensorError",
-			"huggingface_hub.utils._errors.RepositoryNotFoundError", "huggingface_hub.utils._errors.GatedRepoError", "huggingface_hub.errors.RevisionNotFoundError", "huggingface_hub.errors.EntryNotFoundError", "huggingface_hub.errors.OfflineModeIsEnabled"},
+		"huggingface_hub.utils._errors.RepositoryNotFoundError", "huggingface_hub.utils._errors.GatedRepoError", "huggingface_hub.errors.RevisionNotFoundError", "huggingface_hub.errors.EntryNotFoundError", "huggingface_hub.errors.OfflineModeIsEnabled"},
 		sign: sweep.Sign{Outcome: sweep.BadModel, Priority: classConfig, Detail: modelUnread}, detail: behind},
 }
 

@@ -79,6 +79,10 @@ func (r *reader) piece(p piece) {
 
 // look reads a line when it holds anything that the grammar knows.
 func (r *reader) look(text []byte, p piece) {
+	if !r.quoting && r.grammar.plainBatch(text) {
+		r.line(string(text), hasBatch, sweep.Evidence{Line: p.line, Offset: p.offset})
+		return
+	}
 	flags := r.grammar.machine.scan(text[:min(len(text), maxScan)])
 	if flags == 0 && !r.watching() {
 		return
@@ -112,7 +116,7 @@ func (r *reader) text(line string, flags uint8, at sweep.Evidence) {
 			line = behind
 		}
 	}
-	if flags&^(hasBatch|hasAccess) == 0 {
+	if flags&(hasBatch|hasAccess) != 0 && flags&^(hasBatch|hasAccess|hasQuote) == 0 {
 		r.line(line, flags, at)
 		return
 	}
@@ -125,6 +129,24 @@ func (r *reader) text(line string, flags uint8, at sweep.Evidence) {
 		r.line(strings.TrimRight(line[:next], " "), flags, at)
 		line = line[next:]
 	}
+}
+
+// plainBatch reports a line about the running batch, as busy servers write by the million, with nothing else in it.
+func (g *grammar) plainBatch(line []byte) bool {
+	at := 0
+	if len(line) > 0 && line[0] == '[' {
+		at = bytes.IndexByte(line[:min(len(line), 64)], ']') + 2
+	}
+	if at == 1 || at >= len(line) {
+		return false
+	}
+	message := line[at:]
+	for _, b := range g.batches {
+		if len(message) > len(b) && string(message[:len(b)]) == b {
+			return bytes.IndexByte(message, '[') < 0
+		}
+	}
+	return false
 }
 
 // embedded finds the stamp of another message inside of a line.

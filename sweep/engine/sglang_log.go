@@ -142,7 +142,7 @@ func sglangBatch(message string, names *fieldNames) (kind string, values sweep.V
 	if rest == "" || rest[0] != '.' && rest[0] != ',' {
 		return "", nil, false
 	}
-	values = make(sweep.Values, 8)
+	values = make(sweep.Values, 6+3*strings.Count(kind, "prefill"))
 	usage, haveUsage := 0.0, false
 	for rest = rest[1:]; rest != ""; {
 		var field string

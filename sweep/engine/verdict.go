@@ -172,7 +172,7 @@ func markedPhase(a sweep.Autopsy, cause sweep.LogEvent) sweep.Phase {
 		if p.Kind == sweep.LogReady { // it said so, and our own request was the end of it
 			phase = sweep.PhaseWarmup
 		}
-		if p.Rank == cause.Rank {
+		if p.Rank == cause.Rank || p.Rank == "" && phase == sweep.PhaseWarmup { // the HTTP server starts when all ranks are ready
 			own = phase
 		}
 		if all.Before(phase) || p.Rank == cause.Rank {
