@@ -12,8 +12,8 @@ const (
 // access reads the line of an answered request: 127.0.0.1:38420 - "POST /generate HTTP/1.1" 200 OK, and
 // llama-server's "done request: POST /v1/chat/completions 127.0.0.1 200".
 func access(line string) (kind string, status float64, ok bool) {
-	if i := strings.Index(line, "done request: "); i >= 0 {
-		words := strings.Fields(line[i+len("done request: "):])
+	if _, after, ok0 := strings.Cut(line, "done request: "); ok0 {
+		words := strings.Fields(after)
 		if len(words) != 4 {
 			return "", 0, false
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sweep/sweep"
@@ -85,10 +86,8 @@ func headroom(c *chapter) string {
 }
 
 func undecided(e Explanation) string {
-	for _, n := range e.Notes {
-		if n == noteCompanion {
-			return "Look at whether tokens still come: the kernel killed a process beside the server, and requests that need it may wait for ever."
-		}
+	if slices.Contains(e.Notes, noteCompanion) {
+		return "Look at whether tokens still come: the kernel killed a process beside the server, and requests that need it may wait for ever."
 	}
 	if e.Phase == sweep.PhaseLoad || e.Phase == sweep.PhaseReady {
 		return "Send one small request with a deadline: the log does not show whether the engine still works."

@@ -65,11 +65,10 @@ func composed(line []byte) []byte {
 	for i < len(line) && i < maxPrefix && (isLetter(line[i]) || isDigit(line[i]) || line[i] == '-' || line[i] == '_' || line[i] == '.') {
 		i++
 	}
-	end := i
 	for i < len(line) && line[i] == ' ' {
 		i++
 	}
-	if end == i && end > 0 || i >= len(line) || line[i] != '|' {
+	if i >= len(line) || line[i] != '|' || line[i-1] != ' ' {
 		return line
 	}
 	return afterSpace(line[i+1:])
@@ -174,7 +173,7 @@ func isStamp(b []byte) bool {
 
 // learnable reports text that may be a carrier's: words of names, no message.
 func learnable(prefix []byte) bool {
-	return bytes.IndexAny(prefix, `%"'=`) < 0 && bytes.Count(bytes.TrimSpace(prefix), []byte{' '}) <= 2 && !bytes.Contains(prefix, []byte(": "))
+	return !bytes.ContainsAny(prefix, `%"'=`) && bytes.Count(bytes.TrimSpace(prefix), []byte{' '}) <= 2 && !bytes.Contains(prefix, []byte(": "))
 }
 
 func afterSpace(b []byte) []byte {
