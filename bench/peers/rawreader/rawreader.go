@@ -27,6 +27,7 @@ type Result struct {
 	Requests  int     `json:"requests"`
 	Events    int     `json:"events"`
 	DurationS float64 `json:"duration_s"`       // from before the connections to the end of the last answer
+	CPUS      float64 `json:"cpu_s"`            // of its thread, from the first request on: comparable within one process too
 	Coalesced float64 `json:"coalesced_share"`  // of events that were not the last of their read
 	Unstamped int     `json:"unstamped"`        // reads without a stamp of the kernel, though it was asked for
 	User      Times   `json:"user"`             // by a clock read after each read

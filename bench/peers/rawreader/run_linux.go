@@ -55,6 +55,7 @@ func Run(o Options) (Result, error) {
 	if err := r.connect(); err != nil {
 		return Result{}, err
 	}
+	before := threadCPU()
 	for _, s := range r.streams {
 		if s != nil {
 			if err := r.send(s); err != nil {
@@ -66,7 +67,7 @@ func Run(o Options) (Result, error) {
 		return Result{}, err
 	}
 	result := Result{
-		Requests: len(r.requests), Events: r.events, DurationS: time.Since(r.base).Seconds(), Coalesced: float64(r.coalesced) / float64(r.events), Unstamped: r.unstamped,
+		CPUS: threadCPU() - before, Requests: len(r.requests), Events: r.events, DurationS: time.Since(r.base).Seconds(), Coalesced: float64(r.coalesced) / float64(r.events), Unstamped: r.unstamped,
 		User: times(r.requests, func(q *request) []int64 { return q.user }),
 	}
 	if o.Kernel {
@@ -74,6 +75,14 @@ func Run(o Options) (Result, error) {
 		result.Kernel = &k
 	}
 	return result, nil
+}
+
+// threadCPU is the CPU time of the calling thread, in s.
+func threadCPU() float64 {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	_ = syscall.Getrusage(thread, &u) // it cannot fail with these arguments
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 func (r *reader) close() {

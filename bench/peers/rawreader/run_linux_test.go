@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 			}
 			t.Cleanup(s.Close)
 			got, err := Run(Options{Address: strings.TrimPrefix(s.URL(), "http://"), Streams: 3, Requests: 6, Tokens: 5, Kernel: kernel})
-			if err != nil || got.Requests != 6 || got.Events != 30 || got.User.ITL.N != 24 {
+			if err != nil || got.Requests != 6 || got.Events != 30 || got.User.ITL.N != 24 || got.CPUS <= 0 || got.CPUS > got.DurationS {
 				t.Fatalf("%s: %+v, %v", pattern, got, err)
 			}
 			var ttft, gaps float64
