@@ -13,22 +13,24 @@ import (
 )
 
 // killedProcess are the words of the kernel's OOM killer, of kernels from 3 to 7.
-var killedProcess = []string{"Killed process ", "Kill process ", "OOM killer", "oom-kill"}
+var killedProcess = []string{"Killed process ", "Kill process ", "OOM killer", "oom-kill", "OOMKilled"}
 
 var (
 	killedLine = regexp.MustCompile(`^(?:\[[^\]]*\]\s*)*(?:kernel:\s*)?(?:\[[^\]]*\]\s*)*(?:[Mm]emory cgroup out of memory: |Out of memory[:\w ()]*?: ?|)Kill(?:ed)? process (\d+)(?: \(([^)]*)\)|, UID \d+, \(([^)]*)\))`)
 	oomKill    = regexp.MustCompile(`oom-kill:constraint=.*\btask=([^,]*),pid=(\d+)`)
+	counted    = regexp.MustCompile(`^\s*(?:Reason:\s+OOMKilled\b|"?OOMKilled"?:\s*true\b|oom_kill [1-9]\d*$|"?reason"?:\s*"?OOMKilled\b)`)
 	unitKill   = regexp.MustCompile(`^systemd(?:\[\d+\])?: \S+: (?:A process of this unit has been killed by the OOM killer|Failed with result 'oom-kill')`)
 )
 
-// kernelKill reads a line of the kernel's log in which its OOM killer ends a process, or systemd's report of one (PID 0).
+// kernelKill reads a line of the kernel's log in which its OOM killer ends a process. What systemd, a container's runtime
+// or a cgroup's counter reports of one belongs to the server's own unit: PID 0.
 func kernelKill(line string) (sweep.OOMKill, bool) {
 	line = line[:min(len(line), 1000)]
 	if m := killedLine.FindStringSubmatch(line); m != nil {
 		pid, err := strconv.Atoi(m[1])
 		return sweep.OOMKill{PID: pid, Name: cut(m[2]+m[3], 40)}, err == nil
 	}
-	if unitKill.MatchString(line) {
+	if unitKill.MatchString(line) || counted.MatchString(line) {
 		return sweep.OOMKill{}, true
 	}
 	return sweep.OOMKill{}, false
@@ -36,7 +38,7 @@ func kernelKill(line string) (sweep.OOMKill, bool) {
 
 func killDetail(k sweep.OOMKill) string {
 	if k.PID == 0 {
-		return "the kernel's OOM killer ended a process of the server's unit: host memory ran out"
+		return "the kernel's OOM killer ended a process of the server's unit or container: host memory ran out"
 	}
 	return fmt.Sprintf("the kernel's OOM killer ended process %d (%s): host memory ran out", k.PID, k.Name)
 }

@@ -60,7 +60,7 @@ func llamaGrammar() *grammar {
 		rules:    llamaRules(),
 		batches:  []string{" tokens per second)", "n_decoded = ", "prompt processing progress"},
 		batch:    llamaBatch,
-		retracts: nil,
+		retracts: []string{"failed to find free space in the KV cache", "failed to find a memory slot for batch", "no free KV cells"},
 		rewinds:  true,
 	}).compile()
 }

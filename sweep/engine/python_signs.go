@@ -77,11 +77,14 @@ var hostMemory = []rule{
 
 var ports = []rule{
 	{begins: []string{"[Errno 98]", "[Errno 48]"}, sign: sweep.Sign{Outcome: sweep.BusyPort, Priority: classPort, Detail: portTaken}, detail: everything},
-	{begins: []string{"Port is already in use.", "Address already in use"}, has: []string{"is not available in 30 seconds", "failed to listen on any local network address", "EADDRINUSE", "ddress already in use", "DDRESS ALREADY IN USE"},
+	{begins: []string{"Port ", "port "}, also: "already in use", sign: sweep.Sign{Outcome: sweep.BusyPort, Priority: classPort, Detail: portTaken}, detail: everything},
+	{begins: []string{"Address already in use"}, has: []string{"is not available in 30 seconds", "failed to listen on any local network address", "EADDRINUSE", "ddress already in use", "DDRESS ALREADY IN USE"},
 		sign: sweep.Sign{Outcome: sweep.BusyPort, Priority: classPort, Detail: "a port of the inside is taken: $1"}, detail: everything},
 }
 
 var deviceMemory = []rule{
+	{has: []string{"CUDA-capable device(s) is/are busy or unavailable", "all CUDA-capable devices are busy or unavailable", "cudaErrorDevicesUnavailable"},
+		sign: sweep.Sign{Outcome: sweep.BusyGPU, Priority: classTooSmall, Detail: "somebody else has the device for itself: $1"}, detail: everything},
 	{has: []string{"occurred when warming up"}, also: "out of memory", raised: true, phase: sweep.PhaseWarmup, sign: sweep.Sign{Priority: classOOM, Detail: "$1"}, detail: behind},
 	{begins: []string{"CUDA out of memory", "HIP out of memory", "XPU out of memory", "NPU out of memory", "MPS backend out of memory"}, classes: []string{"torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"}, raised: true,
 		sign: sweep.Sign{Priority: classOOM, Detail: "tried to allocate $1 on GPU $2 with $4 of $3 free"}, detail: allocation},
@@ -98,7 +101,7 @@ var collectives = []rule{
 		"CUDA Error: an illegal memory access", "cudaErrorIllegalAddress", "illegal memory access was encountered", "CUDA error: the launch timed out", "HIP error: ", "out of resource: shared memory", "CUBLAS_STATUS_INTERNAL_ERROR", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUBLAS_STATUS_NOT_INITIALIZED"},
 		unless: "HTTP/1.1\"", sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "cuda", Priority: classCUDA}},
 	{begins: []string{"NCCL error", "NCCL Error"}, raised: true, sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "nccl", Priority: classRuntime, Detail: collective}, detail: everything},
-	{has: []string{"Watchdog caught collective operation timeout", "NCCL watchdog thread terminated with exception"}, sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "nccl", Priority: classRuntime}},
+	{has: []string{"Watchdog caught collective operation timeout", "NCCL watchdog thread terminated with exception", "NCCL communicator was aborted"}, sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "nccl", Priority: classRuntime}},
 	{has: []string{"Connection closed by peer", "recvValue failed", "failed to recv, got 0 bytes", "Did the remote server shutdown or crash?", "Gloo connectFullMesh failed", "ncclRemoteError"}, raised: true,
 		unless: "HTTP", sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "nccl", Priority: classPeer, Detail: "another rank went away: $1"}, detail: everything},
 	{has: []string{"Timed out waiting", "wait timeout after", "Timed out after"}, raised: true, sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "nccl", Priority: classRuntime, Detail: collective}, detail: everything},

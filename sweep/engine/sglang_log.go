@@ -94,7 +94,13 @@ var sglangFrames = map[string]frame{
 	"prepare_for_extend":          {step: "prefill"},
 	"prepare_for_decode":          {step: "decode"},
 	"process_batch_result_decode": {step: "decode"},
+	"init_kv_buffer":              {step: stepHost},
+	"alloc_with_pin_memory":       {step: stepHost},
 }
+
+// stepHost is the step of a stack in which pinned host memory was being allocated: what the driver calls out of memory
+// there is the host's.
+const stepHost = "host"
 
 func sglangGrammar() *grammar {
 	return (&grammar{
@@ -106,6 +112,7 @@ func sglangGrammar() *grammar {
 		bars:    sglangBars,
 		notes:   sglangNotes,
 		frames:  sglangFrames,
+		sources: []source{{"pin_memory=True", frame{step: stepHost}}, {"pin_memory=self.pin_memory", frame{step: stepHost}}},
 		wrappers: []wrapper{
 			{text: "Capture cuda graph failed: ", phase: sweep.PhaseGraph},
 			{text: "Capture CPU graph failed: ", phase: sweep.PhaseGraph},

@@ -124,6 +124,9 @@ var variations = []struct {
 	{"an engine of vLLM that vanished", vllmBusy + "(APIServer pid=100) ERROR 03-01 10:02:10 [core_client.py:598] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n" + vllmDead, "crash.load load unknown"},
 	{"a full disk", sglangStart + hit + "OSError: [Errno 28] No space left on device: '/root/.cache/huggingface/tmp1'\n", "infra.disk weights"},
 
+	{"pinned memory, 2025: the driver's word", sglangReady[:strings.Index(sglangReady, "[2026-03-01 10:00:31]")] + "[2026-03-01 10:00:31 TP1] Allocating 60.00 GB host memory for hierarchical KV cache.\n[2026-03-01 10:00:51 TP1] Scheduler hit an exception: Traceback (most recent call last):\n  File \"memory_pool_host.py\", line 1, in init_kv_buffer\n    return torch.empty(\nRuntimeError: CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n", "host.short host_cache"},
+	{"a busy pool, llama.cpp", llamaReady + "0.20.000.000 I slot print_timing: id  0 | task 88 | n_decoded =    172, tg =  12.02 t/s\n0.20.100.000 W decode: failed to find a memory slot for batch of size 512\n0.20.100.001 W srv  update_slots: failed to find free space in the KV cache, retrying with smaller batch size, i = 0, n_batch = 512, ret = 1\n0.20.300.000 I slot print_timing: id  0 | task 88 | n_decoded =    190, tg =  11.02 t/s\n", "ok load kv_pressure"},
+
 	// flags, model, device
 	{"choice, SGLang 2024", "usage: launch_server.py [-h] --model-path MODEL_PATH\n                        [--watchdog-timeout WATCHDOG_TIMEOUT] [--enable-nccl-nvls]\nlaunch_server.py: error: argument --schedule-policy: invalid choice: 'fifo' (choose from 'lpm', 'random')\n", "bad.flag launch"},
 	{"required", "usage: sglang serve [-h] --model-path MODEL_PATH\nsglang serve: error: the following arguments are required: --model-path/--model\n", "bad.flag launch"},
@@ -140,7 +143,11 @@ var variations = []struct {
 	{"no kernel image, llama.cpp", llamaReady + "CUDA error: no kernel image is available for execution on the device\n  current device: 0, in function ggml_cuda_mul_mat at ggml-cuda.cu:1200\n", "bad.gpu ready"},
 	{"no card", "[2026-03-01 10:00:00] server_args=ServerArgs(model_path='/m')\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nRuntimeError: No CUDA GPUs are available\n", "bad.gpu launch"},
 
+	{"a flag without the one it needs, vLLM", "Traceback (most recent call last):\n  File \"serve.py\", line 1, in validate_parsed_serve_args\nTypeError: Error: --enable-auto-tool-choice requires --tool-call-parser\n(APIServer pid=3) INFO x vLLM\n", "bad.flag launch"},
+
 	// somebody else
+	{"an exclusive card", sglangStart[:strings.Index(sglangStart, "[2026-03-01 10:00:10")] + hit + "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n", "busy.gpu dist"},
+	{"a port that is tried at once", "[2026-03-01 10:00:00] server_args=ServerArgs(model_path='/m')\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nRuntimeError: Port 30000 is already in use\n", "busy.port launch"},
 	{"card in use, vLLM 2026", vllmStart + core + "ValueError: Free memory on device cuda:0 (12.04/79.10 GiB) on startup is less than desired GPU memory utilization (0.9, 71.19 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n" + vllmFails, "busy.gpu dist"},
 	{"card free, and the wish too large", vllmStart + core + "ValueError: Free memory on device (78.60/79.10 GiB) on startup is less than desired GPU memory utilization (0.999, 79.02 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n" + vllmFails, "bad.flag dist"},
 	{"unbalanced at once", "[2026-03-01 10:00:09 TP1] Init torch distributed begin.\n[2026-03-01 10:00:10 TP1] Scheduler hit an exception: Traceback (most recent call last):\nRuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. pre_model_load_memory=40.1, local_gpu_memory=78.3, local_gpu_memory * 0.9=70.5\n", "busy.gpu dist"},
@@ -248,6 +255,9 @@ Aug 27 00:51:10 gpu3 kernel: Out of memory: Killed process 51231 (VLLM::EngineCo
 [ 8123.456789] Out of memory: Kill process 51232 (python) score 912 or sacrifice child
 Aug 27 00:51:10 gpu3 kernel: oom_reaper: reaped process 51231 (VLLM::EngineCor), now anon-rss:0kB
 user typed: Killed process 7 (x)
+      Reason:       OOMKilled
+"OOMKilled": false,
+oom_kill 0
 `
 	kills, err := KernelKills(strings.NewReader(log))
 	if err != nil {
@@ -257,7 +267,7 @@ user typed: Killed process 7 (x)
 	for _, k := range kills {
 		got = append(got, fmt.Sprintf("%d %s %d", k.PID, k.Name, k.Line))
 	}
-	if want := []string{"51230 sglang::schedul 2", "51231 VLLM::EngineCor 3", "51232 python 4"}; !slices.Equal(got, want) {
+	if want := []string{"51230 sglang::schedul 2", "51231 VLLM::EngineCor 3", "51232 python 4", "0  7"}; !slices.Equal(got, want) {
 		t.Errorf("have %q, want %q", got, want)
 	}
 }

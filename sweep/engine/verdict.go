@@ -121,6 +121,8 @@ func explained(a sweep.Autopsy, signs []sweep.LogEvent, cause sweep.LogEvent, e 
 	evidence := cause.Evidence
 	e.Evidence = &evidence
 	switch {
+	case e.Outcome == "" && pinning(e.Phase, cause.Sign):
+		e.Outcome, e.Detail = sweep.HostShort, "host memory could not be pinned: "+e.Detail
 	case e.Outcome == "":
 		e.Outcome = oomAt(e.Phase, cause.Sign.Step, a.LastBatch)
 		e.Detail = "device memory ran out " + doing[e.Outcome] + ": " + e.Detail
@@ -136,6 +138,12 @@ func explained(a sweep.Autopsy, signs []sweep.LogEvent, cause sweep.LogEvent, e 
 		e.Outcome = sweep.BusyGPU
 	}
 	return e
+}
+
+// pinning reports that it was host memory that the driver refused: it uses the same words for both. The allocator of
+// device memory always says how much it tried to get.
+func pinning(phase sweep.Phase, s sweep.Sign) bool {
+	return s.Step == stepHost || phase == sweep.PhaseHostCache && !strings.Contains(strings.ToLower(s.Detail), "tried to allocate")
 }
 
 // phaseOf is the phase in which a sign fell: under load, by the line itself or the stack above it, by

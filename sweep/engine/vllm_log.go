@@ -14,6 +14,7 @@ var vllmMarks = []mark{
 	{has: "Initializing a V1 LLM engine", phase: sweep.PhaseDist},
 	{has: "Initializing an LLM engine", phase: sweep.PhaseDist},
 	{has: "Initializing a V0 LLM engine", phase: sweep.PhaseDist},
+	{has: "vLLM is using nccl", phase: sweep.PhaseDist},
 	{has: "world_size=", end: "distributed_init_method=", phase: sweep.PhaseDist},
 	{has: "Starting to load model", phase: sweep.PhaseWeights},
 	{has: "Loading model weights took", phase: sweep.PhaseKV},
@@ -66,6 +67,7 @@ var vllmNotes = []note{
 // vllmFrames are functions that tell in a stack trace what was being done.
 var vllmFrames = map[string]frame{
 	"parse_args":                          {phase: sweep.PhaseLaunch, step: "args"},
+	"validate_parsed_serve_args":          {phase: sweep.PhaseLaunch, step: "args"},
 	"create_engine_config":                {phase: sweep.PhaseLaunch},
 	"init_device":                         {phase: sweep.PhaseDist},
 	"init_worker_distributed_environment": {phase: sweep.PhaseDist},

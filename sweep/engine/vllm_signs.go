@@ -13,7 +13,7 @@ func vllmRules() []rule {
 }
 
 var vllmArguments = []rule{
-	{begins: []string{"User-specified max_model_len", "max_num_batched_tokens (", "Total number of attention heads", "Unknown quantization method", "Quantization method specified in the model config", "Chunked prefill is not supported", "Pipeline parallelism is not supported"},
+	{begins: []string{"User-specified max_model_len", "max_num_batched_tokens (", "Total number of attention heads", "Unknown quantization method", "Quantization method specified in the model config", "Chunked prefill is not supported", "Pipeline parallelism is not supported", "--enable-auto-tool-choice requires", "'invalid tool call parser", "'invalid reasoning parser"},
 		raised: true, phase: sweep.PhaseLaunch, flag: regexp.MustCompile(`(--[a-z][\w-]*[a-z])`),
 		sign: sweep.Sign{Outcome: sweep.BadFlag, Priority: classFlag, Detail: refusedFlags}, detail: behindValue},
 	{has: []string{" validation error for ", " validation errors for "}, classes: []string{"pydantic_core._pydantic_core.ValidationError"}, raised: true,
@@ -55,7 +55,7 @@ var vllmRuntime = []rule{
 var vllmEffects = []rule{
 	{begins: []string{"Worker proc ", "Worker ", "Engine core proc"}, has: []string{"died, exit code: -9"}, also: "exit code: -9",
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "killed", Priority: classDeath, Detail: "a process of the engine got SIGKILL; nothing proves from whom"}},
-	{has: []string{"died unexpectedly"},
+	{has: []string{"died unexpectedly", "engine core exited unexpectedly"},
 		sign: sweep.Sign{Outcome: sweep.CrashStart, Cause: "unknown", Priority: classGone, Detail: "a process of the engine died and said nothing of a reason"}},
 	{begins: []string{"Worker "}, also: "died, exit code: ", sign: sweep.Sign{Effect: true, Priority: classDeath}},
 	{has: []string{"EngineDeadError", "AsyncEngineDeadError", "EngineCore encountered an issue. See stack trace", "Engine loop is not running", "Background loop has errored already", "Background loop is stopped", "EngineCore encountered a fatal error"}, serving: true,
