@@ -279,7 +279,7 @@ func (c *chapter) provedAlive(companion bool) bool {
 	contradicted := slices.ContainsFunc(c.all(), func(s signAt) bool { // a pool that failed, in a log that shows no start
 		return c.ready == nil && s.Sign.Priority == classAccounting
 	})
-	return c.isReady() && (c.ready != nil || c.moves > 0) && c.silent == nil && !companion && !contradicted
+	return c.isReady() && (c.ready != nil || c.moves > 0) && c.silent == nil && c.idle == 0 && !companion && !contradicted
 }
 
 // stated are the facts of a life. What is absent was not said.

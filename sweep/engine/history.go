@@ -147,7 +147,7 @@ func (c *chapter) running(e sweep.LogEvent) {
 	gen, haveGen := v[sweep.SignalGenThroughput]
 	prompt, fromVLLM := v["prompt_throughput"]
 	if fromVLLM && haveGen && gen == 0 && prompt == 0 {
-		if v[sweep.SignalRunning] > 0 {
+		if v[sweep.SignalRunning]+v[sweep.SignalQueued] > 0 {
 			if c.idle++; c.idle == 1 {
 				c.idleFrom = &e
 			}

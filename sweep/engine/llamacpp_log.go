@@ -27,11 +27,9 @@ var llamaMarks = []mark{
 	{has: "initializing, n_slots = ", phase: sweep.PhaseWarmup},
 	{has: "initializing slots, n_slots = ", phase: sweep.PhaseWarmup},
 	{has: ": model loaded", ready: true},
-	{has: "all slots are idle", ready: true, not: "served"},
+	{has: "all slots are idle", ready: true},
 	{has: "server is listening on http", ready: true}, // older: after the model is loaded
 	{has: "listening on http://", ready: true},
-	{has: "processing task", seen: "served"},
-	{has: "new prompt, ", seen: "served"},
 }
 
 var llamaNumbers = []number{
@@ -58,7 +56,7 @@ func llamaGrammar() *grammar {
 		numbers:  llamaNumbers,
 		notes:    llamaNotes,
 		rules:    llamaRules(),
-		batches:  []string{" tokens per second)", "n_decoded = ", "prompt processing progress"},
+		batches:  []string{" tokens per second)", "n_decoded = ", "prompt processing progress", "update_slots: id ", "launch_slot_: "},
 		batch:    llamaBatch,
 		retracts: []string{"failed to find free space in the KV cache", "failed to find a memory slot for batch", "no free KV cells"},
 		rewinds:  true,
@@ -97,7 +95,7 @@ func llamaBatch(message string, _ *fieldNames) (kind string, values sweep.Values
 		if v, number := decimal(strings.TrimSpace(text[open+1 : end])); number {
 			return "decode", sweep.Values{sweep.SignalGenThroughput: v}, true
 		}
-	case strings.HasPrefix(text, "prompt eval time ="), strings.Contains(text, "prompt processing progress"):
+	case strings.HasPrefix(text, "prompt eval time ="), strings.Contains(message, "prompt processing progress"), strings.Contains(message, "update_slots: id "), strings.Contains(message, "launch_slot_: "):
 		return "prefill", nil, true
 	case strings.Contains(text, "n_decoded = "):
 		return "decode", nil, true

@@ -75,6 +75,9 @@ func prefixTags(inside string) (tags string, clock float64, ok bool) {
 	if len(inside) > 3 && strings.IndexByte("EWIF", inside[0]) >= 0 && isDigit(inside[1]) { // [E724 05:02:13.1 file.cpp:1]
 		return "", 0, true
 	}
+	if rankWords(inside) { // a log whose times were taken off
+		return inside, 0, true
+	}
 	if clock, ok := fullStamp(inside); ok {
 		return strings.TrimPrefix(inside[19:], " "), clock, true
 	}
@@ -94,6 +97,25 @@ func prefixTags(inside string) (tags string, clock float64, ok bool) {
 		rest = behind
 	}
 	return rest, clockSeconds(date, clockText), ok
+}
+
+// rankWords reports names of ranks and nothing else: "DP0 TP1", "TP3".
+func rankWords(s string) bool {
+	if len(s) < 3 || s[0] < 'A' || s[0] > 'Z' || !isDigit(s[len(s)-1]) {
+		return false
+	}
+	for word := range strings.SplitSeq(s, " ") {
+		name := strings.TrimRight(word, "0123456789")
+		switch name {
+		case "TP", "DP", "PP", "EP", "ATTN_CP", "MOE_DP", "CP":
+		default:
+			return false
+		}
+		if name == word {
+			return false
+		}
+	}
+	return true
 }
 
 // isTime reports a date or a clock time: digits with "-" or ":" between.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"sweep/sweep"
@@ -41,7 +42,7 @@ func (s *speeds) add(e sweep.LogEvent) {
 	gen, ok := e.Values[sweep.SignalGenThroughput]
 	running, haveRunning := e.Values[sweep.SignalRunning]
 	_, timed := e.Values["prompt_throughput"]
-	r := s.replica(e.Rank)
+	r := s.replica(e)
 	if e.Text == "prefill" && !timed {
 		r.fresh = r.fresh || haveRunning && running == 0
 		return
@@ -78,9 +79,12 @@ func (s *speeds) add(e sweep.LogEvent) {
 	r.fresh = false
 }
 
-func (s *speeds) replica(rank string) *replica {
+func (s *speeds) replica(e sweep.LogEvent) *replica {
 	key := ""
-	for word := range strings.FieldsSeq(rank) {
+	if n, ok := e.Values["engine"]; ok {
+		key = strconv.FormatFloat(n, 'f', -1, 64)
+	}
+	for word := range strings.FieldsSeq(e.Rank) {
 		if strings.HasPrefix(word, "DP") {
 			key = word
 		}

@@ -134,6 +134,11 @@ func vllmBatch(message string, _ *fieldNames) (kind string, values sweep.Values,
 		return "", nil, false
 	}
 	values = sweep.Values{}
+	if number, ok := strings.CutPrefix(message[:begin], "Engine "); ok { // a data-parallel replica
+		if v, ok := decimal(strings.TrimRight(number, ": ")); ok {
+			values["engine"] = v
+		}
+	}
 	for field := range strings.SplitSeq(message[begin:], ", ") {
 		name, text, found := strings.Cut(field, ": ")
 		if !found {
