@@ -309,7 +309,7 @@ func (w *worker) poll(wait int64) int {
 	const epollPwait2 = 441 // Linux 5.11; takes ns
 	at := uintptr(unsafe.Pointer(&w.ready[0]))
 	if wait == 0 {
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_WAIT, uintptr(w.epoll), at, uintptr(len(w.ready)), 0, 0, 0)
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(w.epoll), at, uintptr(len(w.ready)), 0, 0, 0)
 		if errno != 0 {
 			return 0
 		}

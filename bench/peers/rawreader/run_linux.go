@@ -162,7 +162,7 @@ func (r *reader) loop() error {
 	heard := r.now()
 	for r.open > 0 {
 		const waitMS = 1000 // bounds how long a collection of garbage waits
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_WAIT, uintptr(r.epoll), uintptr(unsafe.Pointer(&ready[0])), uintptr(len(ready)), waitMS, 0, 0)
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(r.epoll), uintptr(unsafe.Pointer(&ready[0])), uintptr(len(ready)), waitMS, 0, 0)
 		switch {
 		case errno != 0 && errno != syscall.EINTR: // the scheduler's signals interrupt it
 			return fmt.Errorf("rawreader: epoll: %w", errno)
