@@ -6,3 +6,8 @@ import _ "embed"
 //
 //go:embed demo.yaml
 var Demo []byte
+
+// Reference is reference.yaml: every key of a grid, each with what it means.
+//
+//go:embed reference.yaml
+var Reference []byte

@@ -105,11 +105,14 @@ drives short and long prompts at it, names how each config ended, and writes tab
 
 Exit codes: 0 every cell ended in a result (out of memory is one) · 1 some ended otherwise · 2 usage or grid ·
 3 environment · 130 interrupted, with the command that goes on`,
-		Example: `  sweep demo                        a whole night in two minutes, on simulated GPUs
-  sweep plan grids/mine.yaml        each launch with its exact command line
-  sweep run grids/mine.yaml         run it
-  sweep resume results/             go on where the newest night stopped
-  sweep report results/             tables and plots of the newest night`,
+		Example: `  sweep demo                     a whole night in about a minute, on simulated GPUs
+  sweep help grid > mine.yaml    every key of a grid with what it means, to keep what you need
+  sweep validate mine.yaml       all that is wrong with it
+  sweep plan mine.yaml           each launch with its exact command line
+  sweep run mine.yaml            run it
+  sweep resume results/          go on where the newest unfinished night stopped
+  sweep report results/          tables and plots of the newest night
+  sweep explain log server.log   why a server ended, with or without a night`,
 		Version:                    version(),
 		Args:                       cobra.ArbitraryArgs,
 		SilenceErrors:              true,
@@ -134,7 +137,7 @@ Exit codes: 0 every cell ended in a result (out of memory is one) · 1 some ende
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	root.AddCommand(
 		newValidateCmd(env), newPlanCmd(env), newRunCmd(env), newResumeCmd(env), newReportCmd(env), newDemoCmd(env), newExplainCmd(env),
-		newVersionCmd(env), newSimulateCmd(env), newAgentCmd(env), newSuperviseCmd(env),
+		newVersionCmd(env), newSimulateCmd(env), newAgentCmd(env), newSuperviseCmd(env), newGridTopic(env),
 	)
 	wrapCommands(root, env)
 	return root
