@@ -16,7 +16,11 @@ func newDemoCmd(env *environ) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a whole night in about a minute, on simulated GPUs",
 		Long: `demo runs a small grid against a simulated SGLang server on one simulated GPU: no GPU, model or network is
-needed. It goes through all that a real night does, some configs run out of memory, and it ends with the report.`,
+needed. It goes through all that a real night does, some configs run out of memory, and it ends with the report.
+The numbers are those of the simulated machine, 10 times as fast as a real one would be: of use to see what a report
+says, and not to choose a setting.`,
+		Example: `  sweep demo
+  sweep demo -o /tmp/nights --format markdown > demo.md`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			plan, eng, err := demoPlan(env)

@@ -27,6 +27,8 @@ func newExplainCmd(env *environ) *cobra.Command {
 		Short: "Say what a server's log or a captured answer tells",
 		Long: `explain reads what you have of a server that went wrong (or right) and says what it tells, by the same rules
 as a night does. It needs no night, no GPU and no server.`,
+		Example: `  sweep explain log server.log
+  sweep explain stream answer.sse --api openai-chat`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -48,7 +50,7 @@ death. Then --exit says how the process ended, and --kernel-log holds what dmesg
 		Example: `  sweep explain log server.log
   docker logs sglang 2>&1 | sweep explain log - --format json
   sweep explain log server.log --exit 137 --kernel-log dmesg.txt`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			q := engine.Question{Engine: name, File: args[0]}
 			var err error
@@ -220,7 +222,7 @@ the bytes on the wire with their head (.http), or single reads (.chunks.json: {"
 input. Tokens are counted by the server's own usage only; they are null where it gives none.`,
 		Example: `  sweep explain stream answer.sse --api openai-chat --requested 128
   curl -sN … | sweep explain stream - --api openai-completions --format json`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := env.open(args[0])
 			if err != nil {

@@ -65,6 +65,37 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageErrorf("%s\nRun '%s --help' for its flags.", message, cmd.CommandPath())
 }
 
+// oneArg wants just one argument, and says what it would be.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return noArg(cmd, what)
+		}
+		if len(args) > 1 {
+			return usageErrorf("%s takes one %s, not %d\nUsage: %s", cmd.Name(), what, len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// someArgs wants at least one argument.
+func someArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return noArg(cmd, what)
+		}
+		return nil
+	}
+}
+
+func noArg(cmd *cobra.Command, what string) error {
+	next := ""
+	if what == "grid" {
+		next = "\n'sweep help grid' prints one to begin with."
+	}
+	return usageErrorf("%s which %s? None is given.\nUsage: %s%s", cmd.Name(), what, cmd.UseLine(), next)
+}
+
 func unknownCommand(root *cobra.Command, name string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "unknown command %q", name)

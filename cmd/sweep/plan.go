@@ -20,8 +20,10 @@ func newPlanCmd(env *environ) *cobra.Command {
 		Use:   "plan GRID",
 		Short: "Show each launch with its exact command line, and how long the night takes",
 		Long: `plan reads a grid and shows what "sweep run" would do, in order: each start of a server with its exact
-command line, the number of starts and cells, and how long they take. It starts nothing.`,
-		Args:              cobra.ExactArgs(1),
+command line, the number of starts and cells, and how long they take. It starts nothing and needs no GPU.`,
+		Example: `  sweep plan grids/mine.yaml
+  sweep plan grids/mine.yaml --format json | jq -r '.launches[].config'`,
+		Args:              oneArg("grid"),
 		ValidArgsFunction: completeGrids,
 		RunE: func(_ *cobra.Command, args []string) error {
 			plan, err := loadPlan(env, args[0])

@@ -89,7 +89,7 @@ func TestValidateCommand(t *testing.T) {
 		},
 		{"missing", []string{"testdata/plan/none.yaml"}, exitUsage, "", "cannot read grid testdata/plan/none.yaml"},
 		{"folder", []string{"testdata"}, exitUsage, "", "cannot read grid testdata"},
-		{"no grid", nil, exitUsage, "", "arg"},
+		{"no grid", nil, exitUsage, "", "which grid"},
 	} {
 		code, stdout, stderr := runSweep(t, append([]string{"validate"}, test.args...)...)
 		if code != test.code || stdout != test.stdout || !strings.Contains(stderr, test.stderr) || test.stderr == "" && stderr != "" {

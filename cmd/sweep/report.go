@@ -16,7 +16,7 @@ SVG) into the night's folder "report". It runs nothing and needs no GPU. For a f
 In the tables a config that failed stays a row: its word says how it ended, and the notes below say why.`,
 		Example: `  sweep report results/
   sweep report results/kimi-20261129T180000Z --format markdown > kimi.md`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("night"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

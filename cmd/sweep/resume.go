@@ -30,7 +30,7 @@ grid, --force with the night's own copy.`,
 		Example: `  sweep resume results/
   sweep resume results/kimi-20261129T180000Z
   sweep resume results/kimi-20261129T180000Z --grid grids/kimi.yaml`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("night"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -40,7 +40,7 @@ grid, --force with the night's own copy.`,
 				return exitWith(exitUsage, err)
 			}
 			if dir == "" {
-				env.say("every night in %s is finished", args[0])
+				env.say("every night in %s is finished; see the newest with: %s", args[0], sweep.ShellLine([]string{"sweep", "report", args[0]}))
 				return nil
 			}
 			n, err := sweep.OpenNight(dir)
@@ -155,8 +155,11 @@ func choosePlan(env *environ, n *sweep.Night, grid string, force bool) error {
 		return nil
 	}
 	if changes := n.Compare(plan, eng); len(changes) > 0 {
-		return exitWith(exitUsage, fmt.Errorf("this version of sweep (%s; the night began with %s) would run other command lines:\n%s\ngo on all the same with --force",
-			version(), n.Manifest.Version, listChanges(changes)))
+		why := fmt.Sprintf("this version of sweep (%s; the night began with %s)", version(), n.Manifest.Version)
+		if version() == n.Manifest.Version {
+			why = "the same grid on this machine now (another home for its ~, or another build of sweep)"
+		}
+		return exitWith(exitUsage, fmt.Errorf("%s would run other command lines:\n%s\ngo on all the same with --force", why, listChanges(changes)))
 	}
 	return compareFile(env, n, repeats)
 }

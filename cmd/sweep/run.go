@@ -23,7 +23,7 @@ Ctrl-C stops cleanly and prints the command that goes on; a second one stops at 
 		Example: `  sweep run grids/mine.yaml
   sweep run grids/mine.yaml --dry-run
   sweep run grids/mine.yaml --repeats 3 -o /data/nights`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneArg("grid"),
 		ValidArgsFunction: completeGrids,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("repeats") && repeats < 1 {

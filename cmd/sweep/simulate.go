@@ -16,6 +16,14 @@ func newSimulateCmd(env *environ) *cobra.Command {
 		Example: "  sweep simulate sglang --profile llama-8b-24gb --speedup 20 --model-path any --port 30000\n" +
 			"  sweep simulate nvidia-smi --profile llama-8b-24gb --query-gpu=index,memory.used --format=csv\n" +
 			"  sweep simulate meminfo --profile kimi-k2.5-8xrtx6000",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return []string{
+				"sglang\ta server, with SGLang's own flags", "nvidia-smi\tthe devices", "meminfo\tthe host's memory", "profiles\tthe machines",
+			}, cobra.ShellCompDirectiveNoFileComp
+		},
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env.began = true

@@ -17,8 +17,11 @@ func newValidateCmd(env *environ) *cobra.Command {
 		Use:   "validate GRID...",
 		Short: "Say everything that is wrong with a grid",
 		Long: `validate reads grids, says all that is wrong with each at its line and column, and starts nothing.
-It ends with exit code 2 when a grid cannot run; warnings alone do not count.`,
-		Args:              cobra.MinimumNArgs(1),
+It ends with exit code 2 when a grid cannot run; warnings alone do not count. It knows sweep's own keys and the flags
+that a grid may not set; whether a server knows a flag shows when it starts.`,
+		Example: `  sweep validate grids/mine.yaml
+  sweep validate grids/*.yaml && echo all of them can run`,
+		Args:              someArgs("grid"),
 		ValidArgsFunction: completeGrids,
 		RunE: func(_ *cobra.Command, args []string) error {
 			var failed error
