@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -41,6 +42,9 @@ func (r *reading) flag(n *yaml.Node, name string) bool {
 // setting reads one flag with its value or list of values.
 func (r *reading) setting(f field) (Setting, bool) {
 	ok := r.flag(f.key, f.name)
+	if ok {
+		r.underscored(f)
+	}
 	s := Setting{Name: f.name}
 	values := []*yaml.Node{f.value}
 	if f.value.Kind == yaml.SequenceNode {
@@ -99,6 +103,7 @@ func (r *reading) readAxes(n *yaml.Node) {
 			if place.bundle {
 				axis.Values = r.bundles(f, setBy)
 			} else if r.flag(f.key, f.name) {
+				r.underscored(f)
 				r.axisSets(f.key, f.name, f.name, setBy)
 				axis.Values = r.axisValues(f)
 			}
@@ -118,6 +123,10 @@ var fixedKeys = []string{
 
 // axisName notes a name that cannot stand in a folder's name or would hide a record's own key.
 func (r *reading) axisName(n *yaml.Node, name string) bool {
+	if name == "concurrency" {
+		r.problem(n, "write it under load: [{workload: name, concurrency: [64, 128]}]", "concurrency is no flag of a server: requests in flight are an axis of load")
+		return false
+	}
 	if slices.Contains(fixedKeys, FlatName(name)) || strings.HasSuffix(FlatName(name), "_concurrency") {
 		r.problem(n, "make it a bundle with another name, as in {my-"+name+": {one: {"+name+": …}}}", "axis %q would hide a key that every record has", name)
 		return false
@@ -189,9 +198,11 @@ func (r *reading) axisItem(n *yaml.Node, axis string, have int) ([]string, bool)
 			return nil, false
 		} else if isSeries {
 			return r.expand(n, s, text, have)
+		} else if remedy := seriesRemedy(text); remedy != "" && safeName.MatchString(text) {
+			r.warn(n, remedy+"; quote it if the server wants this very text", "a value of axis %q is the text %q, not a range", axis, text)
 		}
 	}
-	remedy := fmt.Sprintf("give it a name: {%s: {a-name: {%s: …}}}", axis, axis)
+	remedy := cmp.Or(seriesRemedy(text), fmt.Sprintf("give it a name: {%s: {a-name: {%s: …}}}", axis, axis))
 	bare := text
 	if number.MatchString(text) {
 		bare = strings.TrimPrefix(text, "-") // a minus stands behind "NAME=", where it is safe

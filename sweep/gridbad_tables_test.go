@@ -5,9 +5,9 @@ import "strings"
 // The tables of TestBadGrids: each grid is spoiled in one way, and every problem is listed whole.
 
 var badYAML = []badGrid{
-	{name: "empty", whole: "# nothing\n", want: []string{`:1:1: the file is empty (it needs at least name, engine, model, workloads and load)`}},
-	{name: "only a mark", whole: "---\n", want: []string{`:1:1: the file is empty (it needs at least name, engine, model, workloads and load)`}},
-	{name: "not a mapping", whole: "- a\n", want: []string{`:1:1: a grid is a mapping, not a list (write name, engine, model, workloads and load)`}},
+	{name: "empty", whole: "# nothing\n", want: []string{`:1:1: the file is empty (it needs at least engine, model, workloads and load; 'sweep help grid' prints one)`}},
+	{name: "only a mark", whole: "---\n", want: []string{`:1:1: the file is empty (it needs at least engine, model, workloads and load; 'sweep help grid' prints one)`}},
+	{name: "not a mapping", whole: "- a\n", want: []string{`:1:1: a grid is a mapping, not a list (write engine, model, workloads and load; 'sweep help grid' prints one)`}},
 	{name: "open list", add: "sweep: {a: [1, 2}\n", want: []string{`:5:17: not valid YAML: did not find expected ',' or ']' (while parsing a flow sequence that begins in line 5)`}},
 	{name: "tab", add: "sweep:\n\ta: [1]\n", want: []string{`:6:1: not valid YAML: found character that cannot start any token (indent with spaces, not with tabs)`}},
 	{name: "colon twice", add: "repeats: 2: 3\n", want: []string{`:5:11: not valid YAML: mapping values are not allowed in this context (quote text that holds a colon and a space)`}},
@@ -22,17 +22,17 @@ var badYAML = []badGrid{
 	{name: "tag", add: "server: {tp-size: !!str 8}\n", want: []string{`:5:19: tag !!str: a grid has no tags (quote the value if it should be text)`}},
 	{name: "too large", add: strings.Repeat("# filler\n", 120_000), want: []string{`: the file is larger than 1024 KiB (a grid is a short file)`}},
 	{name: "unknown key", add: "sever: {tp-size: 8}\n", want: []string{`:5:1: unknown key "sever" (did you mean "server"?)`}},
-	{name: "unknown key, nothing near", add: "qqqqqqqq: 1\n", want: []string{`:5:1: unknown key "qqqqqqqq" (known are name, engine, model, command, workdir, env, hosts, server, sweep, exclude, include, baseline, …)`}},
+	{name: "unknown key, nothing near", add: "qqqqqqqq: 1\n", want: []string{`:5:1: unknown key "qqqqqqqq" (known are ` + strings.Join(gridKeys, ", ") + `)`}},
 	{name: "key twice", add: "server: {tp-size: 8, dp-size: 1, tp-size: 4}\nmodel: /n\n", want: []string{
 		`:5:34: "tp-size" is given twice in server, first in line 5 (keep one of the two)`,
 		`:6:1: "model" is given twice in a grid, first in line 2 (keep one of the two)`,
 	}},
 	{name: "list as key", add: "server: {[a]: 8}\n", want: []string{`:5:10: a list is no key of server (write a name)`}},
 	{name: "missing keys", whole: "name: a\n", want: []string{
-		`:1:1: key "engine" is missing (add "engine:")`,
-		`:1:1: key "model" is missing (add "model:")`,
-		`:1:1: key "workloads" is missing (add "workloads:")`,
-		`:1:1: key "load" is missing (add "load:")`,
+		`:1:1: key "engine" is missing (add engine: sglang)`,
+		`:1:1: key "model" is missing (add model: a path or a hub id)`,
+		`:1:1: key "workloads" is missing (add workloads: {chat: {classes: {short: {input: 800, output: 200}}}})`,
+		`:1:1: key "load" is missing (add load: [{workload: chat, concurrency: [16, 64]}])`,
 	}},
 	{name: "wrong kinds", add: "server: [tp-size, 8]\nsweep: 3\nexclude: {a: 1}\nmeasure: 2m\nhosts: this\n", want: []string{
 		`:5:9: server is a mapping, not a list (write {flag: value})`,
@@ -84,7 +84,10 @@ var badFlags = []badGrid{
 	{name: "empty list", add: "server: {tp-size: []}\n", want: []string{`:5:19: flag "tp-size" has an empty list (write the values, or off)`}},
 	{name: "nothing", add: "server: {tp-size: }\n", want: []string{`:5:19: the value of "tp-size" is empty (write a value, or leave the key out)`}},
 	{name: "mapping as value", add: "server: {tp-size: {a: 1}}\n", want: []string{`:5:19: the value of "tp-size" is one value, not a mapping (write one plain value)`}},
-	{name: "two spellings", add: "server: {tp-size: 8, tp_size: 4}\n", want: []string{`:5:22: flags "tp-size" and "tp_size" are the same (keep one of the two)`}},
+	{name: "two spellings", add: "server: {tp-size: 8, tp_size: 4}\n", want: []string{
+		`:5:22: warning: flag "tp_size" is passed on with its _, and sglang writes its flags with - (write tp-size)`,
+		`:5:22: flags "tp-size" and "tp_size" are the same (keep one of the two)`,
+	}},
 	{name: "secret", add: "server: {api-key: abc}\n", want: []string{`:5:10: flag "api-key" would show a secret in the command line (give it by env, as in {NAME: "${env:NAME}"})`}},
 }
 
@@ -182,7 +185,7 @@ var badLoads = []badGrid{
 	{name: "share of a half", old: "share: 3", new: "share: 1.5", want: []string{`:3:42: share is a whole number, not 1.5 (write it without decimals)`}},
 	{name: "length backwards", old: "100..200", new: "200..100", want: []string{`:3:52: input 200..100 runs backwards (write 100..200)`}},
 	{name: "length of nothing", old: "100..200", new: "0..100", want: []string{`:3:52: the lower end of input is 0, less than 1 (write a number from 1 to 10000000)`}},
-	{name: "length in words", old: "100..200", new: "100-200", want: []string{`:3:52: input is a whole number, not "100-200" (write digits, as in 64 or 6k)`}},
+	{name: "length in words", old: "100..200", new: "100-200", want: []string{`:3:52: input is a whole number or a range, not "100-200" (write 100..200)`}},
 	{name: "open length", old: "100..200", new: "100..", want: []string{`:3:52: the upper end of input is a whole number, not "" (write digits, as in 64 or 6k)`}},
 	{name: "no output", old: ", output: 10", new: "", want: []string{`:3:27: class "short" has no output length (write it as in {input: 800..1600, output: 200..600})`}},
 	{name: "prefix too long", old: "output: 10", new: "output: 10, shared_prefix: {groups: 4, tokens: 100}", want: []string{`:3:109: a shared prefix of 100 tokens leaves nothing of the shortest input, 100 (write less than 100)`}},

@@ -98,6 +98,10 @@ func (r *reading) length(n *yaml.Node, what string) (Range, bool) {
 		return Range{}, false
 	}
 	from, to, isRange := strings.Cut(s, "..")
+	if remedy := lengthRemedy(s); remedy != "" && remedy != "write "+s {
+		r.problem(n, remedy, "%s is a whole number or a range, not %q", what, s)
+		return Range{}, false
+	}
 	if !isRange {
 		v, ok := r.wholeText(n, s, what, 1, maxTokens)
 		return Range{v, v}, ok
@@ -299,6 +303,8 @@ func (r *reading) totals(n *yaml.Node, w Workload) []Load {
 				totals = append(totals, v)
 			}
 		}
+	case n.Kind == yaml.ScalarNode && seriesRemedy(n.Value) != "":
+		r.problem(n, seriesRemedy(n.Value), "concurrency is a whole number, not %q", n.Value)
 	default:
 		if v, ok := r.whole(n, "concurrency", 1, maxConcurrency); ok {
 			totals = append(totals, v)

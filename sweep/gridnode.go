@@ -77,7 +77,7 @@ func (r *reading) section(n *yaml.Node, what, example string, known ...string) m
 	found := map[string]field{}
 	for _, f := range r.fields(n, what, example) {
 		if !slices.Contains(known, f.name) {
-			r.problem(f.key, didYouMean(f.name, known), "unknown key %q", f.name)
+			r.problem(f.key, unknownKey(f.name, known), "unknown key %q", f.name)
 			continue
 		}
 		found[f.name] = f

@@ -91,6 +91,9 @@ func nearest(name string, known []string) string {
 	return best
 }
 
+// maxKnown is how many names a remedy lists: all keys of a grid, and not all values of a long axis.
+const maxKnown = 30
+
 // didYouMean is the remedy for a name that nobody knows.
 func didYouMean(name string, known []string) string {
 	if k := nearest(name, known); k != "" {
@@ -99,8 +102,8 @@ func didYouMean(name string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	if len(known) > 12 {
-		return "known are " + strings.Join(known[:12], ", ") + ", …"
+	if len(known) > maxKnown {
+		return "known are " + strings.Join(known[:maxKnown], ", ") + ", …"
 	}
 	return "known are " + strings.Join(known, ", ")
 }

@@ -117,7 +117,7 @@ func (r *reading) parse(data []byte) *yaml.Node {
 		return nil
 	}
 	if len(documents) == 0 || len(documents) == 1 && empty(root(&documents[0])) {
-		r.problem(&yaml.Node{Line: 1, Column: 1}, "it needs at least name, engine, model, workloads and load", "the file is empty")
+		r.problem(&yaml.Node{Line: 1, Column: 1}, "it needs at least engine, model, workloads and load; 'sweep help grid' prints one", "the file is empty")
 		return nil
 	}
 	if len(documents) > 1 {
@@ -205,14 +205,14 @@ var gridKeys = []string{
 func (r *reading) read(root *yaml.Node) {
 	r.axes, r.flags, r.works, r.broken = map[string]*axisPlace{}, map[string]*yaml.Node{}, map[string]*yaml.Node{}, map[string]bool{}
 	r.owned = map[string]string{}
-	r.top = r.section(root, "a grid", "name, engine, model, workloads and load", gridKeys...)
+	r.top = r.section(root, "a grid", "engine, model, workloads and load; 'sweep help grid' prints one", gridKeys...)
 	if root.Kind != yaml.MappingNode {
 		return
 	}
-	for _, name := range []string{"engine", "model", "workloads", "load"} {
-		if _, ok := r.top[name]; !ok {
-			r.problem(root, fmt.Sprintf("add %q", name+":"), "key %q is missing", name)
-			r.broken[name] = true
+	for _, key := range needed {
+		if _, ok := r.top[key.name]; !ok {
+			r.problem(root, "add "+key.example, "key %q is missing", key.name)
+			r.broken[key.name] = true
 		}
 	}
 	r.readNames()
