@@ -127,7 +127,7 @@ func (s *story) Event(host string, e sweep.Event) {
 	case sweep.EventEnd:
 		h.text, h.share = "", 0
 		if e.Outcome != "" && e.Outcome != sweep.OK {
-			s.line(host, strings.TrimSuffix(fmt.Sprintf("%s: the launch ended as %s: %s", e.Job, e.Outcome, text), ": "))
+			s.line(host, fmt.Sprintf("%s: the launch ended as %s", e.Job, s.withReason(e.Outcome, text)))
 		}
 	case sweep.EventError:
 		s.view.alert("the agent failed: " + text)
@@ -191,11 +191,16 @@ func (s *story) describe(r sweep.Record) string {
 	if detail == "" && r.Evidence != nil {
 		detail = sweep.Printable(r.Evidence.Text)
 	}
-	if detail == "" || s.outcomes[r.Outcome] == detail {
-		return text
+	return s.withReason(r.Outcome, detail)
+}
+
+// withReason puts the reason behind an outcome, unless the line of a launch or cell before has told the same.
+func (s *story) withReason(o sweep.Outcome, detail string) string {
+	if detail == "" || s.outcomes[o] == detail {
+		return string(o)
 	}
-	s.outcomes[r.Outcome] = detail
-	return text + ": " + detail
+	s.outcomes[o] = detail
+	return string(o) + ": " + detail
 }
 
 func describeOK(v sweep.Values) string {

@@ -51,6 +51,8 @@ func TestStoryInLines(t *testing.T) {
 			Cell: cells[1].Cell, Repeat: 1, Load: cells[1].Load, Host: "local",
 			Ending: sweep.Ending{Outcome: sweep.OOMPrefill, Detail: "device memory ran out \x1b[31m"},
 		})
+		event(sweep.Event{Kind: sweep.EventEnd, Outcome: sweep.OOMPrefill, Text: "device memory ran out \x1b[31m"}) // told a line above
+		event(sweep.Event{Kind: sweep.EventEnd, Outcome: sweep.OOMPrefill, Text: "2 GiB short"})
 		s.Lost("local", errors.New("the agent is gone"), false)
 		s.interrupted("interrupt: stopping")
 		s.End(sweep.Summary{})
@@ -71,6 +73,8 @@ func TestStoryInLines(t *testing.T) {
 			clock(61*time.Second) + " a=1/w,c=1: load",
 			clock(91*time.Second) + " [1/3] a=1/w,c=1: 4,918 tok/s, p99 TTFT 1.41 s · done ≈ " + clock((91+60+61)*time.Second),
 			clock(91*time.Second) + ` [2/3] a=1/w,c=2: oom.prefill: device memory ran out \x1b[31m · done ≈ ` + clock((91+30+61)*time.Second),
+			clock(91*time.Second) + " a=1/repeat=1: the launch ended as oom.prefill",
+			clock(91*time.Second) + " a=1/repeat=1: the launch ended as oom.prefill: 2 GiB short",
 			clock(91*time.Second) + " the agent is gone; what it left is kept, the rest is handed over again",
 			clock(91*time.Second) + " interrupt: stopping",
 		}
