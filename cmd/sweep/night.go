@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -69,9 +72,26 @@ func finishNight(env *environ, n *sweep.Night) error {
 		return err
 	}
 	if code := summary.Code(); code != exitOK {
+		env.say("%s", unanswered(summary))
 		return exitWith(code, nil)
 	}
 	return nil
+}
+
+// unanswered says why a night that ran to its end has exit code 1.
+func unanswered(s sweep.Summary) string {
+	var words []string
+	n := s.Planned - s.Recorded
+	if n > 0 {
+		words = append(words, fmt.Sprintf("no record %d", n))
+	}
+	for _, o := range slices.Sorted(maps.Keys(s.Outcomes)) {
+		if !o.Result() {
+			n += s.Outcomes[o]
+			words = append(words, fmt.Sprintf("%s %d", o, s.Outcomes[o]))
+		}
+	}
+	return fmt.Sprintf("exit code %d: %d of %s ended without a result (%s)", exitOther, n, plural(s.Planned, "cell"), strings.Join(words, ", "))
 }
 
 // noteOpen says in the night's journal who takes the night.

@@ -216,10 +216,13 @@ func (n plannedNight) text(plan *sweep.Plan, now time.Time) string {
 func planTime(plan *sweep.Plan, now time.Time) string {
 	lo, hi := plan.Estimate()
 	startLo, startHi := plan.StartRange()
-	return fmt.Sprintf("%s, %s: %s to %s (windows of %s to %s; a start is taken to last %s to %s)\nbegun now, done between %s and %s",
+	windows := rough(plan.Grid.Measure.WindowMin)
+	if most := rough(plan.WindowHi()); most != windows {
+		windows += " to " + most
+	}
+	return fmt.Sprintf("%s, %s: %s to %s (windows of %s; a start is taken to last %s to %s)\nbegun now, done between %s and %s",
 		plural(len(plan.Launches), "start"), plural(plan.Cells(), "cell"), rough(lo), rough(hi),
-		rough(plan.Grid.Measure.WindowMin), rough(plan.WindowHi()), rough(startLo), rough(startHi),
-		clockTime(now, now.Add(lo)), clockTime(now, now.Add(hi)))
+		windows, rough(startLo), rough(startHi), clockTime(now, now.Add(lo)), clockTime(now, now.Add(hi)))
 }
 
 // rough writes a time as a person would say it, with no more figures than an estimate has.
