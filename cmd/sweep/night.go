@@ -156,7 +156,10 @@ func (env *environ) interruptible(s *story) (ctx, now context.Context, done func
 	ctx, cancel := context.WithCancel(env.Ctx)
 	now, kill := context.WithCancel(context.WithoutCancel(env.Ctx))
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup the night outlives its terminal
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	pipe := make(chan os.Signal, 1) // a reader of ours that went away must not end the night
 	signal.Notify(pipe, syscall.SIGPIPE)
 	stop := make(chan struct{})

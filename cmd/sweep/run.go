@@ -19,10 +19,12 @@ func newRunCmd(env *environ) *cobra.Command {
 has a named outcome. All of it is in one folder below the output directory, which "sweep resume" goes on with after
 an interruption and "sweep report" reads.
 
-Ctrl-C stops cleanly and prints the command that goes on; a second one stops at once.`,
+Ctrl-C stops cleanly and prints the command that goes on; a second one stops at once. So does the end of the terminal:
+for a night over ssh use tmux, or nohup.`,
 		Example: `  sweep run grids/mine.yaml
   sweep run grids/mine.yaml --dry-run
-  sweep run grids/mine.yaml --repeats 3 -o /data/nights`,
+  sweep run grids/mine.yaml --repeats 3 -o /data/nights
+  nohup sweep run grids/mine.yaml > table.txt 2> progress.log &`,
 		Args:              oneArg("grid"),
 		ValidArgsFunction: completeGrids,
 		RunE: func(cmd *cobra.Command, args []string) error {
