@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -48,7 +49,11 @@ func startNight(env *environ, o sweep.NightOptions) error {
 	o.Version, o.Now = version(), time.Now()
 	n, err := sweep.CreateNight(o)
 	if err != nil {
-		return exitWith(exitEnvironment, fmt.Errorf("no night was started: %w", err))
+		hint := ""
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			hint = "; choose another folder with -o"
+		}
+		return exitWith(exitEnvironment, fmt.Errorf("no night was started: %w%s", err, hint))
 	}
 	if err := noteOpen(n, "start"); err != nil {
 		return exitWith(exitEnvironment, errors.Join(err, n.Close()))
@@ -72,7 +77,7 @@ func finishNight(env *environ, n *sweep.Night) error {
 		return err
 	}
 	if code := summary.Code(); code != exitOK {
-		env.say("%s", unanswered(summary))
+		fmt.Fprintln(env.Stderr, unanswered(summary)) // also to who wants to hear only what is wrong
 		return exitWith(code, nil)
 	}
 	return nil
