@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sweep/sweep"
@@ -205,27 +206,21 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	}
 }
 
-// untilNow returns a context that outlives ctx and ends when everything is to be killed at once.
-func (a *agent) untilNow(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := make(chan struct{})
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
+// untilNow returns a context that outlives ctx and ends when everything is to be killed at once. The
+// function gives it back.
+func (a *agent) untilNow(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		select {
 		case <-a.opt.Now:
-			cancel(errKilled)
-		case <-stop:
+			cancel()
+		case <-ctx.Done():
 		}
-	}()
+	})
 	return ctx, func() {
-		cancel(nil)
-		select {
-		case <-stop:
-		default:
-			close(stop)
-		}
-		<-finished
+		cancel()
+		wg.Wait()
 	}
 }
 

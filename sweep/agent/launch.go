@@ -185,7 +185,9 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 		}
 		l.note(notes...)
 	}
-	after, err := l.machine.look(context.WithoutCancel(ctx), l.job.GPUs)
+	lookCtx, cancel := l.agent.untilNow(ctx)
+	after, err := l.machine.look(lookCtx, l.job.GPUs)
+	cancel()
 	if err == nil {
 		r.Host1 = after.describe()
 	}
