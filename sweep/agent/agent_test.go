@@ -517,6 +517,9 @@ func TestFullDisk(t *testing.T) {
 	if got, want := endings(n.launches(job)), "a@1=infra.disk a@2=infra.disk"; got != want {
 		t.Errorf("endings %s, want %s", got, want)
 	}
+	if notes := n.launches(job)[0].Notes; !slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "metrics.jsonl is not complete") }) {
+		t.Errorf("notes %q say nothing of metrics.jsonl", notes)
+	}
 	n.checkFolders(job, n.launches(job))
 	events := readEvents(t, n.opt.Dir)
 	if last := events[len(events)-1]; last.Kind != sweep.EventError || last.Job != job.ID {

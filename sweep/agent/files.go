@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,7 +123,12 @@ func (l *lines) failed() error {
 	return l.err
 }
 
-func (l *lines) close() error { return l.f.Close() }
+// close puts the file on disk and closes it; its error is the first one that there was.
+func (l *lines) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.err, errors.Join(l.f.Sync(), l.f.Close()))
+}
 
 // events writes an agent's events.jsonl.
 type events struct{ lines *lines }

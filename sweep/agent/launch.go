@@ -102,7 +102,6 @@ func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
 	if err := l.start(ctx); err != nil {
 		return l.unstarted(ctx, err)
 	}
-	defer l.cleanUp()
 	ending := l.awaitReady(ctx)
 	if ending == nil {
 		if err := l.greet(ctx); err != nil {
@@ -137,12 +136,16 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 	return l.fail(ctx, err)
 }
 
-// cleanUp waits for the launch's goroutines; after a stop they all end.
-func (l *launch) cleanUp() {
+// closeFiles waits for the launch's goroutines, which all end after a stop, and puts what they wrote on
+// disk: launch.json, which comes last, says that all of it is there.
+func (l *launch) closeFiles() {
 	l.quit()
 	l.tasks.Wait()
-	_ = l.metrics.close() // written lines were checked one by one
-	_ = l.gpuLines.close()
+	for _, f := range []*lines{l.metrics, l.gpuLines} {
+		if err := f.close(); err != nil {
+			l.note(fmt.Sprintf("%s is not complete: %v", filepath.Base(f.f.Name()), err))
+		}
+	}
 }
 
 // all gives each load of the attempt the same ending.

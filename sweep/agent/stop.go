@@ -57,8 +57,8 @@ func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 
 func exitOf(e proc.Exit) sweep.Exit { return sweep.Exit{Code: e.Code, Signal: e.Signal, By: e.By} }
 
-// stop ends the server and proves that nothing of it is left. at once skips SIGTERM. It returns the
-// ending of a launch that had served all its loads.
+// stop ends the server, proves that nothing of it is left, and completes the files about it. atOnce skips
+// SIGTERM. It returns the ending of a launch that had served all its loads.
 func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 	began := time.Now()
 	defer func() { l.clock.stop += time.Since(began) }()
@@ -102,6 +102,7 @@ func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 	}
 	l.provePortClosed()
 	l.proveMemoryBack(stopCtx)
+	l.closeFiles()
 	return ending
 }
 
