@@ -530,6 +530,23 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A load whose folder has its name is measured, whatever cannot be written after that.
+func TestCommittedLoadStands(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	job := n.job("ready", "a@1", "a@2")
+	n.submit(job)
+	if err := os.MkdirAll(filepath.Join(n.opt.Dir, "warmed.json"+partSuffix), 0o755); err != nil { // in its way
+		t.Fatal(err)
+	}
+	if err := n.run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got, want := endings(n.launches(job)), "a@1=ok a@2=ok"; got != want {
+		t.Errorf("endings %s, want %s", got, want)
+	}
+}
+
 func TestSecondAgentIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
