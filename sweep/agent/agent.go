@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type agent struct {
 	events *events
 	warm   *warmed
 	vocabs map[string][]int        // by engine and model
-	bases  map[string]gpu.Baseline // by simulated profile ("" is the real machine)
+	bases  map[string]gpu.Baseline // by simulated profile; "" is the real machine
 }
 
 // Run works through the queue until it is empty. When ctx ends, the load under way ends, its server is
@@ -201,7 +200,7 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	attempt := past.next(job.Attempt)
 	rel := job.Dir(attempt)
 	return &launch{
-		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: withDefaults(job.Limits), log: log,
+		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(), log: log,
 		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(a.opt.Self, job.Simulate),
 	}
 }
@@ -242,11 +241,9 @@ func (a *agent) vocabulary(ctx context.Context, e *sweep.Engine, get sweep.Gette
 }
 
 // baseline is the device memory in use before this agent started anything on the machine.
-func (a *agent) baseline(m *machine, devices []gpu.Device) gpu.Baseline {
-	key := strconv.FormatBool(m.simulated)
-	if b, ok := a.bases[key]; ok {
-		return b
+func (a *agent) baseline(profile string, devices []gpu.Device) gpu.Baseline {
+	if _, ok := a.bases[profile]; !ok {
+		a.bases[profile] = gpu.Used(devices)
 	}
-	a.bases[key] = gpu.Used(devices)
-	return a.bases[key]
+	return a.bases[profile]
 }

@@ -327,8 +327,8 @@ const gateTime = 2 * time.Minute
 
 // cleanDevices holds device memory against what it was before anything of ours ran.
 func (l *launch) cleanDevices(ctx context.Context) (*sweep.Ending, error) {
-	baseline := l.agent.baseline(l.machine, l.before.Devices)
-	if len(baseline) == 0 || clean(l.before.Devices, baseline) {
+	baseline := l.agent.baseline(l.job.Simulate, l.before.Devices)
+	if len(baseline.Over(l.before.Devices)) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
@@ -340,25 +340,14 @@ func (l *launch) cleanDevices(ctx context.Context) (*sweep.Ending, error) {
 	return nil, nil // a driver that cannot be asked is no reason to refuse
 }
 
-// clean reports whether each device is about where its baseline was.
-func clean(devices []gpu.Device, baseline gpu.Baseline) bool {
-	return !slices.ContainsFunc(devices, func(d gpu.Device) bool {
-		was, ok := baseline[d.UUID]
-		if !ok || d.MemoryUsed == nil {
-			return false
-		}
-		slack := int64(256 << 20)
-		if d.MemoryTotal != nil {
-			slack = max(slack, *d.MemoryTotal/100)
-		}
-		return *d.MemoryUsed > was+slack
-	})
-}
-
 func dirtyText(over map[string]int64) string {
 	var text strings.Builder
 	text.WriteString("device memory did not come back to what it was before the night:")
 	for _, uuid := range slices.Sorted(maps.Keys(over)) {
+		if over[uuid] < 0 {
+			fmt.Fprintf(&text, " %s is not listed any more;", uuid)
+			continue
+		}
 		fmt.Fprintf(&text, " %s %.1f GiB over;", uuid, float64(over[uuid])/gib)
 	}
 	return text.String() + " see nvidia-smi for who holds it"

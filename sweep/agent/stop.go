@@ -131,7 +131,7 @@ func (l *launch) proveMemoryBack(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, memoryTime)
 	defer cancel()
 	if l.machine.simulated { // no driver that lags and wavers: one look is proof
-		if v, err := l.machine.look(limited, l.job.GPUs); err == nil && clean(v.Devices, baseline) {
+		if v, err := l.machine.look(limited, l.job.GPUs); err == nil && len(baseline.Over(v.Devices)) == 0 {
 			return
 		}
 	}
