@@ -178,21 +178,15 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 	}
 	if l.book != nil {
 		facts, notes := l.book.said()
-		if r.Facts == nil {
-			r.Facts = facts
-		}
-		for name, v := range facts {
-			if _, ok := r.Facts[name]; !ok {
-				r.Facts[name] = v
-			}
-		}
+		maps.Copy(facts, r.Facts) // what the server said when asked goes before what its log said
+		r.Facts = facts
 		l.note(notes...)
 	}
 	lookCtx, cancel := l.agent.untilNow(ctx)
 	after, err := l.machine.look(lookCtx, l.job.GPUs)
 	cancel()
 	if err == nil {
-		r.Host1 = after.describe()
+		r.MachineAfter = after.describe()
 	}
 	r.EndedAt = time.Now()
 	r.Times = l.clock.times(time.Now())
@@ -269,7 +263,7 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 		return nil, err
 	}
 	l.note(l.before.Notes...)
-	l.result.Host0 = l.before.describe()
+	l.result.MachineBefore = l.before.describe()
 	l.result.GPUCount = len(l.before.Devices)
 	if len(l.before.Devices) > 0 {
 		l.result.GPU = l.before.Devices[0].Name
