@@ -120,7 +120,7 @@ func (a *agent) work(ctx context.Context) error {
 			}
 			return a.failed(job, err)
 		}
-		if err := writeFile(filepath.Join(a.opt.Dir, "queue", name+".done"), nil, 0o600); err != nil {
+		if err := sweep.WriteFile(filepath.Join(a.opt.Dir, "queue", name+".done"), nil, 0o600); err != nil {
 			return a.failed(job, fullDisk(err))
 		}
 	}

@@ -92,7 +92,7 @@ func TestCommandScriptRuns(t *testing.T) {
 	}
 	argv := []string{"/bin/sh", "-c", `printf '%s\n' "$V" "$PWD" "$@"`, "--", "--flag", "$(id) `id`", "it's", "", "a\"b"}
 	path := filepath.Join(t.TempDir(), "command.sh")
-	if err := writeFile(path, []byte(commandScript(argv, e.Added, dir)), 0o700); err != nil {
+	if err := sweep.WriteFile(path, []byte(commandScript(argv, e.Added, dir)), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sh", path)

@@ -307,10 +307,10 @@ func (l *launch) makeFolder() error {
 		return err
 	}
 	script := commandScript(l.result.Argv, l.env.Added, l.job.Workdir)
-	if err := writeFile(filepath.Join(l.dir, "command.sh"), []byte(script), 0o700); err != nil {
+	if err := sweep.WriteFile(filepath.Join(l.dir, "command.sh"), []byte(script), 0o700); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(l.dir)); err != nil {
+	if err := sweep.SyncDir(filepath.Dir(l.dir)); err != nil {
 		return err
 	}
 	return l.emit(sweep.Event{Kind: sweep.EventLaunch, Text: l.job.Config.Key})

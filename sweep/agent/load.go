@@ -258,14 +258,7 @@ func (l *launch) simulator(ctx context.Context) simulatorState {
 func (l *launch) keep(m *measurement) (string, error) {
 	lj, r := m.job, &m.result
 	r.EndedAt = time.Now()
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	if err := writeSynced(filepath.Join(m.part, "run.json"), append(data, '\n'), 0o600); err != nil {
-		return "", err
-	}
-	if err := syncDir(m.part); err != nil {
+	if err := writeJSON(filepath.Join(m.part, "run.json"), r); err != nil {
 		return "", err
 	}
 	final := !retriable(lj.Cell, r.Outcome, l.history)
@@ -276,7 +269,7 @@ func (l *launch) keep(m *measurement) (string, error) {
 	if err := os.Rename(m.part, filepath.Join(l.dir, name)); err != nil {
 		return "", err
 	}
-	if err := syncDir(l.dir); err != nil {
+	if err := sweep.SyncDir(l.dir); err != nil {
 		return "", err
 	}
 	if final {
