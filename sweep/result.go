@@ -1,9 +1,22 @@
 package sweep
 
-import "time"
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"time"
+)
 
 // Values are named numbers: flat snake_case names with the unit in the name. What is not known is absent.
 type Values map[string]float64
+
+// MarshalJSON leaves out what is no number: a server that reports an infinite gauge must not cost the
+// load its record, and JSON has no form for it.
+func (v Values) MarshalJSON() ([]byte, error) {
+	numbers := maps.Clone(map[string]float64(v))
+	maps.DeleteFunc(numbers, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	return json.Marshal(numbers)
+}
 
 // PhaseTime is how long one phase of a start took.
 type PhaseTime struct {
