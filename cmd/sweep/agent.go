@@ -12,10 +12,8 @@ import (
 
 	"sweep/sweep/agent"
 	"sweep/sweep/engine"
+	"sweep/sweep/simulate"
 )
-
-// simulatedState names the folder in which simulated servers keep what they hold of their machine.
-const simulatedState = "SWEEP_SIMULATE_STATE"
 
 // newAgentCmd is the process that works next to the GPUs. A run starts it; nobody types it.
 func newAgentCmd(env *environ) *cobra.Command {
@@ -31,8 +29,8 @@ func newAgentCmd(env *environ) *cobra.Command {
 				return exitWith(exitEnvironment, err)
 			}
 			// Each agent has its own simulated machine: two nights of one user must not see each other's servers on it.
-			if os.Getenv(simulatedState) == "" {
-				if err := os.Setenv(simulatedState, filepath.Join(args[0], "simulated")); err != nil {
+			if os.Getenv(simulate.StateVariable) == "" {
+				if err := os.Setenv(simulate.StateVariable, filepath.Join(args[0], "simulated")); err != nil {
 					return exitWith(exitEnvironment, err)
 				}
 			}
