@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 
@@ -56,30 +55,17 @@ var errStopSignal = errors.New("stopped by a signal")
 // stopSignals ends the context at the first SIGINT or SIGTERM, and closes now at the second.
 func stopSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	twice := make(chan struct{})
-	quit, finished := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(finished)
-		for n := 0; ; n++ {
-			select {
-			case <-quit:
-				return
-			case <-signals:
-			}
-			if n == 0 {
-				cancel(errStopSignal)
-			}
-			if n == 1 {
-				close(twice)
-			}
+	end := onSignals(func(n int, _ os.Signal) {
+		switch n {
+		case 0:
+			cancel(errStopSignal)
+		case 1:
+			close(twice)
 		}
-	}()
+	}, os.Interrupt, syscall.SIGTERM)
 	return ctx, twice, func() {
-		signal.Stop(signals)
-		close(quit)
-		<-finished
+		end()
 		cancel(nil)
 	}
 }

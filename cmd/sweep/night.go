@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -135,34 +134,21 @@ func (env *environ) progress() (*story, *slog.Logger) {
 func (env *environ) interruptible(s *story) (ctx, now context.Context, done func()) {
 	ctx, cancel := context.WithCancel(env.Ctx)
 	now, kill := context.WithCancel(context.WithoutCancel(env.Ctx))
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	pipe := make(chan os.Signal, 1) // a reader of ours that went away must not end the night
 	signal.Notify(pipe, syscall.SIGPIPE)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				return
-			case sig := <-signals:
-				switch n {
-				case 0:
-					s.interrupted(fmt.Sprintf("%v: stopping the server and closing the night; once more stops at once", sig))
-					cancel()
-				case 1:
-					s.interrupted(fmt.Sprintf("%v: killing what is left", sig))
-					kill()
-				}
-			}
+	end := onSignals(func(n int, sig os.Signal) {
+		switch n {
+		case 0:
+			s.interrupted(fmt.Sprintf("%v: stopping the server and closing the night; once more stops at once", sig))
+			cancel()
+		case 1:
+			s.interrupted(fmt.Sprintf("%v: killing what is left", sig))
+			kill()
 		}
-	})
+	}, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	return ctx, now, func() {
-		signal.Stop(signals)
+		end()
 		signal.Stop(pipe)
-		close(stop)
-		wg.Wait()
 		cancel()
 		kill()
 	}
