@@ -44,7 +44,7 @@ type Engine struct {
 	Flush func(ctx context.Context, get Getter) error
 	// Inspect asks a ready server for its facts, version and effective settings.
 	Inspect func(ctx context.Context, get Getter) (Inspection, error)
-	// Sample reads the server's counters and gauges under the names of [Signals]; absent where it has none.
+	// Sample reads the server's counters and gauges under the names of the constants that begin with Signal; absent where it has none.
 	Sample func(ctx context.Context, get Getter) (Values, error)
 	// Vocabulary returns ordinary text tokens of the served model, never special, added or out of range. An
 	// empty result means that prompts are text.

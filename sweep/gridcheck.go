@@ -97,7 +97,7 @@ func (r *reading) checkConfigs() {
 		}
 		remedy := "fine if the list is meant for later grids"
 		for _, p := range u.Match {
-			if near := nearest(p.Name, known); near != "" && near != p.Name {
+			if near := Nearest(p.Name, known); near != "" && near != p.Name {
 				remedy = didYouMean(p.Name, known)
 			}
 		}

@@ -74,9 +74,9 @@ var (
 	secretEnd = regexp.MustCompile(`(?i)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$`)
 )
 
-// secretName reports a name whose value is likely a secret: a part of it ends in such a word.
-// TOKENIZERS_PARALLELISM is none.
-func secretName(name string) bool {
+// SecretName reports an environment variable whose value is likely a secret: a part of its name ends in
+// such a word. TOKENIZERS_PARALLELISM is none.
+func SecretName(name string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' }), secretEnd.MatchString)
 }
 
@@ -91,7 +91,7 @@ func (r *reading) readEnv(n *yaml.Node) {
 		case !ok:
 		case strings.Contains(reference.ReplaceAllString(s, ""), "${"):
 			r.problem(f.value, "write ${env:NAME}", "%s holds a ${ that begins no reference", f.name)
-		case secretName(f.name) && s != "" && !reference.MatchString(s):
+		case SecretName(f.name) && s != "" && !reference.MatchString(s):
 			r.problem(f.value, fmt.Sprintf(`write "${env:%s}"`, f.name), "%s looks like a secret in plain text", f.name)
 		default:
 			r.grid.Env = append(r.grid.Env, Param{f.name, s})

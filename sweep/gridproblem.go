@@ -64,9 +64,9 @@ func excerpt(line string, col int) (text string, before int) {
 	return head + Printable(string(runes[at:])) + right, utf8.RuneCountInString(head)
 }
 
-// nearest returns the known name that is most like the given one, or else one whose beginning is;
+// Nearest returns the known name that is most like the given one, or else one whose beginning is;
 // "" when none is alike.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
 	}
@@ -96,7 +96,7 @@ const maxKnown = 30
 
 // didYouMean is the remedy for a name that nobody knows.
 func didYouMean(name string, known []string) string {
-	if k := nearest(name, known); k != "" {
+	if k := Nearest(name, known); k != "" {
 		return fmt.Sprintf("did you mean %q?", k)
 	}
 	if len(known) == 0 {

@@ -112,7 +112,7 @@ func TestSameText(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	known := []string{"mem_fraction_static", "hicache-size", "ttft", "concurrency"}
+	known := []string{"mem_fraction_static", "hicache-size", "ttft", "concurrency", "output-dir"}
 	for _, test := range []struct{ in, want string }{
 		{"mem_fracton", "mem_fraction_static"},
 		{"mem-fraction-statik", "mem_fraction_static"},
@@ -120,11 +120,13 @@ func TestNearest(t *testing.T) {
 		{"HICACHE-SIZE", "hicache-size"},
 		{"tftt", "ttft"},
 		{"concurency", "concurrency"},
+		{"out", "output-dir"},
+		{"otput-dir", "output-dir"},
 		{"zzzz", ""},
 		{"me", ""},
 		{strings.Repeat("a", 1000), ""},
 	} {
-		if got := nearest(test.in, known); got != test.want {
+		if got := Nearest(test.in, known); got != test.want {
 			t.Errorf("%q: %q, want %q", test.in, got, test.want)
 		}
 	}

@@ -21,7 +21,7 @@ var otherWords = map[string]string{
 
 // unknownKey says what would be right instead of a key that a section does not know.
 func unknownKey(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if word := otherWords[FlatName(strings.ToLower(name))]; slices.Contains(known, word) {

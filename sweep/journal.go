@@ -122,7 +122,7 @@ func parseJournalLine(line []byte, want int64) (JournalEntry, error) {
 }
 
 // Append writes an entry and waits until it is on disk. Schema, sequence number and, unless set, the time are filled in.
-// After an error nothing of the entry is in the file.
+// After a failed write nothing of the entry is in the file; after a failed sync nobody knows, and the journal takes no more.
 func (j *Journal) Append(e JournalEntry) error {
 	e.Schema, e.Seq = Schema, j.seq+1
 	if e.At.IsZero() {
@@ -173,7 +173,7 @@ func openLineFile(path string) (*lineFile, []byte, error) {
 	}
 	data, err := io.ReadAll(f)
 	if err == nil && errors.Is(statErr, os.ErrNotExist) {
-		err = syncDir(filepath.Dir(path)) // the new name must outlive a power cut as its lines do
+		err = SyncDir(filepath.Dir(path)) // the new name must outlive a power cut as its lines do
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -228,37 +228,3 @@ func (l *lineFile) appendLine(line []byte) error {
 
 // Close closes the file.
 func (l *lineFile) Close() error { return l.file.Close() }
-
-// syncDir waits until the names in a directory are on disk.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, os.ErrInvalid) || errors.Is(err, os.ErrPermission) {
-		err = nil // some file systems and Windows cannot sync a directory
-	}
-	return errors.Join(err, f.Close())
-}
-
-// writeFileAtomic replaces a file by one rename, after its new bytes are on disk.
-func writeFileAtomic(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}

@@ -79,7 +79,7 @@ func CreateNight(o NightOptions) (n *Night, err error) {
 	if err := n.takeLock(); err != nil {
 		return n, err
 	}
-	if err := writeFileAtomic(filepath.Join(dir, gridFile), o.Plan.Grid.Source); err != nil {
+	if err := WriteFile(filepath.Join(dir, gridFile), o.Plan.Grid.Source, 0o644); err != nil {
 		return n, err
 	}
 	if err := n.Manifest.write(dir); err != nil {
@@ -88,7 +88,7 @@ func CreateNight(o NightOptions) (n *Night, err error) {
 	if err := n.openFiles(); err != nil {
 		return n, err
 	}
-	return n, syncDir(o.Root)
+	return n, SyncDir(o.Root)
 }
 
 // makeNightDir makes a folder of that name, with a number behind it when the name is taken.

@@ -202,22 +202,3 @@ func (n *Night) collect(launch string, since int, over bool, log *slog.Logger) (
 	}
 	return records, nil
 }
-
-// ShellLine is a command line that a POSIX shell reads back as argv.
-func ShellLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		words[i] = shellWord(w)
-	}
-	return strings.Join(words, " ")
-}
-
-func shellWord(w string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
-	}
-	if w != "" && !strings.ContainsFunc(w, func(r rune) bool { return !plain(r) }) {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-}

@@ -180,7 +180,7 @@ func (m Manifest) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFileAtomic(filepath.Join(dir, manifestFile), append(data, '\n'))
+	return WriteFile(filepath.Join(dir, manifestFile), append(data, '\n'), 0o644)
 }
 
 // Change says how one cell of a night differs between two grids.

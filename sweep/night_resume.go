@@ -35,7 +35,7 @@ func (n *Night) retire(why func(Record) string) error {
 		return nil
 	}
 	path := filepath.Join(n.Dir, cellsFile)
-	if err := writeFileAtomic(path, file.Bytes()); err != nil {
+	if err := WriteFile(path, file.Bytes(), 0o644); err != nil {
 		return err
 	}
 	cells, _, err := openLineFile(path)
@@ -83,7 +83,7 @@ func (n *Night) Replace(plan *Plan, engine *Engine) error {
 	if err := n.retire(func(r Record) string { return gone[cellID{r.Cell, r.Repeat}] }); err != nil {
 		return err
 	}
-	if err := writeFileAtomic(n.GridPath(), plan.Grid.Source); err != nil {
+	if err := WriteFile(n.GridPath(), plan.Grid.Source, 0o644); err != nil {
 		return err
 	}
 	if err := next.write(n.Dir); err != nil {

@@ -165,15 +165,16 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 		ofClass[p.Class+"_concurrency"] = true
 	}
 	for name, raw := range all {
-		var v float64
-		if !notValues[name] && !ofClass[name] && json.Unmarshal(raw, &v) == nil {
-			r.Values[name] = v
+		var v *float64 // nil: null is no number
+		if !notValues[name] && !ofClass[name] && json.Unmarshal(raw, &v) == nil && v != nil {
+			r.Values[name] = *v
 		}
 	}
 	return nil
 }
 
-var notValues = map[string]bool{"schema": true, "repeat": true, "attempt": true, "gpu_count": true, "concurrency": true, "steady": true}
+// notValues are the numbers of a record that are fields of their own.
+var notValues = map[string]bool{"schema": true, "repeat": true, "attempt": true, "gpu_count": true, "concurrency": true}
 
 // flatObject builds a JSON object in the order of its add calls; a name that stands already is left out.
 type flatObject struct {

@@ -3,6 +3,7 @@ package sweep
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"testing"
 )
 
@@ -28,5 +29,22 @@ func TestRecordKeepsValues(t *testing.T) {
 	}
 	if got.Axes.String() != want.Axes.String() || got.Load.String() != want.Load.String() {
 		t.Errorf("axes %s, load %s", got.Axes, got.Load)
+	}
+}
+
+// What JSON cannot say, and what says nothing, is absent.
+func TestValuesAreNumbers(t *testing.T) {
+	t.Parallel()
+	line, err := json.Marshal(LoadResult{Values: Values{"running": 3, "queued": math.Inf(1), "token_usage": math.NaN()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got LoadResult
+	if err := json.Unmarshal(line, &got); err != nil || !maps.Equal(got.Values, Values{"running": 3}) {
+		t.Errorf("%v, %v", got.Values, err)
+	}
+	var r Record
+	if err := json.Unmarshal([]byte(`{"kv_tokens":7,"pools":null,"window_s":null}`), &r); err != nil || !maps.Equal(r.Values, Values{"kv_tokens": 7}) {
+		t.Errorf("%v, %v", r.Values, err)
 	}
 }

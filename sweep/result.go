@@ -1,9 +1,22 @@
 package sweep
 
-import "time"
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"time"
+)
 
 // Values are named numbers: flat snake_case names with the unit in the name. What is not known is absent.
 type Values map[string]float64
+
+// MarshalJSON leaves out what is no number: a server that reports an infinite gauge must not cost the
+// load its record, and JSON has no form for it.
+func (v Values) MarshalJSON() ([]byte, error) {
+	numbers := maps.Clone(map[string]float64(v))
+	maps.DeleteFunc(numbers, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	return json.Marshal(numbers)
+}
 
 // PhaseTime is how long one phase of a start took.
 type PhaseTime struct {
@@ -28,14 +41,14 @@ type LaunchResult struct {
 	GPUCount      int      `json:"gpu_count"`
 	Containment   string   `json:"containment,omitempty"` // how the tree was held: "subreaper", …
 
-	Ending                // of the launch: ok when it served all its loads and stopped cleanly
-	Facts  Values         `json:"facts,omitempty"`  // kv_tokens, weights_gib, headroom_gib, host_pool_tokens, …
-	Notes  []string       `json:"notes,omitempty"`  // "simulated ×20", effective values that differ, …
-	Phases []PhaseTime    `json:"phases,omitempty"` // of the start, in order
-	Times  Values         `json:"times,omitempty"`  // start_s, stop_s, harness_s (what sweep itself added), …
-	Loads  []LoadEnding   `json:"loads"`            // every load of the job that this attempt was given, each once
-	Host0  map[string]any `json:"machine_before,omitempty"`
-	Host1  map[string]any `json:"machine_after,omitempty"`
+	Ending                       // of the launch: ok when it served all its loads and stopped cleanly
+	Facts         Values         `json:"facts,omitempty"`          // kv_tokens, weights_gib, headroom_gib, host_pool_tokens, …
+	Notes         []string       `json:"notes,omitempty"`          // "simulated ×20", effective values that differ, …
+	Phases        []PhaseTime    `json:"phases,omitempty"`         // of the start, in order
+	Times         Values         `json:"times,omitempty"`          // start_s, stop_s, harness_s (what sweep itself added), …
+	Loads         []LoadEnding   `json:"loads"`                    // every load of the job that this attempt was given, each once
+	MachineBefore map[string]any `json:"machine_before,omitempty"` // devices, and host memory in bytes, before the start
+	MachineAfter  map[string]any `json:"machine_after,omitempty"`  // the same after the stop
 
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`

@@ -174,10 +174,13 @@ func (r *Runner) imply() ([]Record, error) {
 			Detail: fmt.Sprintf("not run: %s ended as %s at a lower level", d.Cell, d.Outcome),
 		})
 		rec.Attempt, rec.Dir, rec.GPU, rec.GPUCount, rec.EngineVersion = d.Attempt, d.Dir, d.GPU, d.GPUCount, d.EngineVersion
-		if _, err := n.record(rec); err != nil {
+		wrote, err := n.record(rec)
+		if err != nil {
 			return all, err
 		}
-		all = append(all, rec)
+		if wrote { // else another host's loss has led here at the same time
+			all = append(all, rec)
+		}
 	}
 	return all, nil
 }

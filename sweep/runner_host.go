@@ -114,10 +114,10 @@ func (q *hostQueue) stop(now context.Context) error {
 	clean, cancel := context.WithTimeout(now, cleanTime+r.Night.Plan.Grid.Limits.Stop)
 	defer cancel()
 	err := q.host.Cancel(clean, false)
+	ctx, cancelAll := context.WithTimeout(context.WithoutCancel(now), reclaimTime)
+	defer cancelAll()
 	if err != nil && clean.Err() != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(now), reclaimTime)
-		defer cancel()
 		err = q.host.Cancel(ctx, true)
 	}
-	return errors.Join(err, q.collectAll(context.WithoutCancel(now)), noteErr)
+	return errors.Join(err, q.collectAll(ctx), noteErr)
 }

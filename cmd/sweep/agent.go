@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 
@@ -12,10 +11,8 @@ import (
 
 	"sweep/sweep/agent"
 	"sweep/sweep/engine"
+	"sweep/sweep/simulate"
 )
-
-// simulatedState names the folder in which simulated servers keep what they hold of their machine.
-const simulatedState = "SWEEP_SIMULATE_STATE"
 
 // newAgentCmd is the process that works next to the GPUs. A run starts it; nobody types it.
 func newAgentCmd(env *environ) *cobra.Command {
@@ -31,8 +28,8 @@ func newAgentCmd(env *environ) *cobra.Command {
 				return exitWith(exitEnvironment, err)
 			}
 			// Each agent has its own simulated machine: two nights of one user must not see each other's servers on it.
-			if os.Getenv(simulatedState) == "" {
-				if err := os.Setenv(simulatedState, filepath.Join(args[0], "simulated")); err != nil {
+			if os.Getenv(simulate.StateVariable) == "" {
+				if err := os.Setenv(simulate.StateVariable, filepath.Join(args[0], "simulated")); err != nil {
 					return exitWith(exitEnvironment, err)
 				}
 			}
@@ -58,30 +55,17 @@ var errStopSignal = errors.New("stopped by a signal")
 // stopSignals ends the context at the first SIGINT or SIGTERM, and closes now at the second.
 func stopSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	twice := make(chan struct{})
-	quit, finished := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(finished)
-		for n := 0; ; n++ {
-			select {
-			case <-quit:
-				return
-			case <-signals:
-			}
-			if n == 0 {
-				cancel(errStopSignal)
-			}
-			if n == 1 {
-				close(twice)
-			}
+	end := onSignals(func(n int, _ os.Signal) {
+		switch n {
+		case 0:
+			cancel(errStopSignal)
+		case 1:
+			close(twice)
 		}
-	}()
+	}, os.Interrupt, syscall.SIGTERM)
 	return ctx, twice, func() {
-		signal.Stop(signals)
-		close(quit)
-		<-finished
+		end()
 		cancel(nil)
 	}
 }

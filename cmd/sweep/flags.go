@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"sweep/sweep"
 )
 
 // enumValue is a flag whose value is one of a few words.
@@ -32,7 +34,7 @@ func (e enumValue) Set(s string) error {
 		return nil
 	}
 	message := "want one of " + strings.Join(e.allowed, ", ")
-	if near := nearest(s, e.allowed); near != "" {
+	if near := sweep.Nearest(s, e.allowed); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return errors.New(message)
@@ -58,7 +60,7 @@ func flagError(cmd *cobra.Command, err error) error {
 				known = append(known, f.Name)
 			}
 		})
-		if near := nearest(e.GetSpecifiedName(), known); near != "" {
+		if near := sweep.Nearest(e.GetSpecifiedName(), known); near != "" {
 			message += fmt.Sprintf("; did you mean --%s?", near)
 		}
 	}
@@ -104,44 +106,6 @@ func unknownCommand(root *cobra.Command, name string) error {
 	}
 	b.WriteString("\nRun 'sweep --help' for the commands.")
 	return usageErrorf("%s", b.String())
-}
-
-// nearest returns the word of known that is at most two changes away from s, or begins with it; "" when none is.
-func nearest(s string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if d := editDistance(s, k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best == "" && len(s) > 2 {
-		for _, k := range known {
-			if strings.HasPrefix(k, s) {
-				return k
-			}
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions and replacements between two words.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // version is the module's version as built, with the commit where it is known.

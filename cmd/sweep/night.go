@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -160,37 +159,25 @@ func (env *environ) progress() (*story, *slog.Logger) {
 func (env *environ) interruptible(s *story) (ctx, now context.Context, done func()) {
 	ctx, cancel := context.WithCancel(env.Ctx)
 	now, kill := context.WithCancel(context.WithoutCancel(env.Ctx))
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup the night outlives its terminal
-		signal.Notify(signals, syscall.SIGHUP)
+		signals = append(signals, syscall.SIGHUP)
 	}
 	pipe := make(chan os.Signal, 1) // a reader of ours that went away must not end the night
 	signal.Notify(pipe, syscall.SIGPIPE)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				return
-			case sig := <-signals:
-				switch n {
-				case 0:
-					s.interrupted(fmt.Sprintf("%v: stopping the server and closing the night; once more stops at once", sig))
-					cancel()
-				case 1:
-					s.interrupted(fmt.Sprintf("%v: killing what is left", sig))
-					kill()
-				}
-			}
+	end := onSignals(func(n int, sig os.Signal) {
+		switch n {
+		case 0:
+			s.interrupted(fmt.Sprintf("%v: stopping the server and closing the night; once more stops at once", sig))
+			cancel()
+		case 1:
+			s.interrupted(fmt.Sprintf("%v: killing what is left", sig))
+			kill()
 		}
-	})
+	}, signals...)
 	return ctx, now, func() {
-		signal.Stop(signals)
+		end()
 		signal.Stop(pipe)
-		close(stop)
-		wg.Wait()
 		cancel()
 		kill()
 	}

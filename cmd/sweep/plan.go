@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -119,10 +118,7 @@ func writePlan(w io.Writer, plan *sweep.Plan, format string, now time.Time) erro
 	}
 	switch format {
 	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(night)
+		return writeJSON(w, night)
 	case "csv":
 		return night.csv(w)
 	case "markdown":

@@ -122,12 +122,3 @@ func TestThousands(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"output-dir", "dry-run", "repeats"}
-	for word, want := range map[string]string{"otput-dir": "output-dir", "dryrun": "dry-run", "out": "output-dir", "xyz": "", "repeat": "repeats"} {
-		if got := nearest(word, known); got != want {
-			t.Errorf("%s: %q, want %q", word, got, want)
-		}
-	}
-}

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sweep/sweep"
@@ -40,7 +40,7 @@ type agent struct {
 	events *events
 	warm   *warmed
 	vocabs map[string][]int        // by engine and model
-	bases  map[string]gpu.Baseline // by simulated profile ("" is the real machine)
+	bases  map[string]gpu.Baseline // by simulated profile; "" is the real machine
 }
 
 // Run works through the queue until it is empty. When ctx ends, the load under way ends, its server is
@@ -120,7 +120,7 @@ func (a *agent) work(ctx context.Context) error {
 			}
 			return a.failed(job, err)
 		}
-		if err := writeFile(filepath.Join(a.opt.Dir, "queue", name+".done"), nil, 0o600); err != nil {
+		if err := sweep.WriteFile(filepath.Join(a.opt.Dir, "queue", name+".done"), nil, 0o600); err != nil {
 			return a.failed(job, fullDisk(err))
 		}
 	}
@@ -200,32 +200,26 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	attempt := past.next(job.Attempt)
 	rel := job.Dir(attempt)
 	return &launch{
-		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: withDefaults(job.Limits), log: log,
+		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(), log: log,
 		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(a.opt.Self, job.Simulate),
 	}
 }
 
-// untilNow returns a context that outlives ctx and ends when everything is to be killed at once.
-func (a *agent) untilNow(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := make(chan struct{})
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
+// untilNow returns a context that outlives ctx and ends when everything is to be killed at once. The
+// function gives it back.
+func (a *agent) untilNow(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		select {
 		case <-a.opt.Now:
-			cancel(errKilled)
-		case <-stop:
+			cancel()
+		case <-ctx.Done():
 		}
-	}()
+	})
 	return ctx, func() {
-		cancel(nil)
-		select {
-		case <-stop:
-		default:
-			close(stop)
-		}
-		<-finished
+		cancel()
+		wg.Wait()
 	}
 }
 
@@ -247,11 +241,9 @@ func (a *agent) vocabulary(ctx context.Context, e *sweep.Engine, get sweep.Gette
 }
 
 // baseline is the device memory in use before this agent started anything on the machine.
-func (a *agent) baseline(m *machine, devices []gpu.Device) gpu.Baseline {
-	key := strconv.FormatBool(m.simulated)
-	if b, ok := a.bases[key]; ok {
-		return b
+func (a *agent) baseline(profile string, devices []gpu.Device) gpu.Baseline {
+	if _, ok := a.bases[profile]; !ok {
+		a.bases[profile] = gpu.Used(devices)
 	}
-	a.bases[key] = gpu.Used(devices)
-	return a.bases[key]
+	return a.bases[profile]
 }

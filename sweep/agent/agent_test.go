@@ -517,6 +517,9 @@ func TestFullDisk(t *testing.T) {
 	if got, want := endings(n.launches(job)), "a@1=infra.disk a@2=infra.disk"; got != want {
 		t.Errorf("endings %s, want %s", got, want)
 	}
+	if notes := n.launches(job)[0].Notes; !slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "metrics.jsonl is not complete") }) {
+		t.Errorf("notes %q say nothing of metrics.jsonl", notes)
+	}
 	n.checkFolders(job, n.launches(job))
 	events := readEvents(t, n.opt.Dir)
 	if last := events[len(events)-1]; last.Kind != sweep.EventError || last.Job != job.ID {
@@ -524,6 +527,23 @@ func TestFullDisk(t *testing.T) {
 	}
 	if done, _ := filepath.Glob(filepath.Join(n.opt.Dir, "queue", "*.done")); len(done) > 0 {
 		t.Errorf("done: %v", done)
+	}
+}
+
+// A load whose folder has its name is measured, whatever cannot be written after that.
+func TestCommittedLoadStands(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	job := n.job("ready", "a@1", "a@2")
+	n.submit(job)
+	if err := os.MkdirAll(filepath.Join(n.opt.Dir, "warmed.json"+partSuffix), 0o755); err != nil { // in its way
+		t.Fatal(err)
+	}
+	if err := n.run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got, want := endings(n.launches(job)), "a@1=ok a@2=ok"; got != want {
+		t.Errorf("endings %s, want %s", got, want)
 	}
 }
 

@@ -32,10 +32,7 @@ func settle(job sweep.Job, history []sweep.LaunchResult, ends []loadEnd) []sweep
 	settled := make([]sweep.LoadEnding, 0, len(ends))
 	for _, end := range ends {
 		s := sweep.LoadEnding{Cell: end.job.Cell, State: stateDone, Dir: end.dir, Ending: end.ending}
-		switch {
-		case end.ending.Outcome == "":
-			s.State = stateLeft
-		case retriable(end.job.Cell, end.ending.Outcome, history):
+		if end.ending.Outcome == "" || retriable(end.job.Cell, end.ending.Outcome, history) {
 			s.State = stateLeft
 		}
 		settled = append(settled, s)

@@ -77,6 +77,10 @@ type environment struct {
 	Secrets []string // values that may reach no file
 }
 
+// leastSecret is from how many bytes on the value of a variable that only looks like a secret's is one:
+// "false", "enabled" and numbers would tear holes into every log.
+const leastSecret = 8
+
 // serverEnvironment resolves the job's variables. A reference to a variable that is not set is an
 // [EnvironmentError].
 func serverEnvironment(own, engine []string, job sweep.Params, devices string) (environment, error) {
@@ -92,7 +96,7 @@ func serverEnvironment(own, engine []string, job sweep.Params, devices string) (
 	for _, kv := range own {
 		if name, value, ok := strings.Cut(kv, "="); ok && name != "" {
 			set(name, value)
-			if secretName(name) && len(value) >= 8 {
+			if sweep.SecretName(name) && len(value) >= leastSecret {
 				e.Secrets = append(e.Secrets, value)
 			}
 		}
@@ -104,7 +108,7 @@ func serverEnvironment(own, engine []string, job sweep.Params, devices string) (
 	}
 	for _, kv := range engine {
 		name, value, _ := strings.Cut(kv, "=")
-		add(name, value, shellQuote(value))
+		add(name, value, sweep.ShellWord(value))
 	}
 	for _, p := range job {
 		value, shell, secrets, err := expandRefs(p, lookup)
@@ -115,7 +119,7 @@ func serverEnvironment(own, engine []string, job sweep.Params, devices string) (
 		add(p.Name, value, shell)
 	}
 	if devices != "" {
-		add("CUDA_VISIBLE_DEVICES", devices, shellQuote(devices))
+		add("CUDA_VISIBLE_DEVICES", devices, sweep.ShellWord(devices))
 	}
 	for _, name := range order {
 		e.All = append(e.All, name+"="+values[name])
@@ -135,7 +139,7 @@ func expandRefs(p sweep.Param, lookup func(string) (string, bool)) (value, shell
 		literal := p.Value[at:m[0]]
 		v.WriteString(literal + got)
 		if literal != "" {
-			sh.WriteString(shellQuote(literal))
+			sh.WriteString(sweep.ShellWord(literal))
 		}
 		sh.WriteString(`"${` + name + `:?}"`)
 		if got != "" {
@@ -146,27 +150,9 @@ func expandRefs(p sweep.Param, lookup func(string) (string, bool)) (value, shell
 	rest := p.Value[at:]
 	v.WriteString(rest)
 	if rest != "" || sh.Len() == 0 {
-		sh.WriteString(shellQuote(rest))
+		sh.WriteString(sweep.ShellWord(rest))
 	}
 	return v.String(), sh.String(), secrets, nil
-}
-
-var secretWords = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"}
-
-// secretName reports variables whose values are redacted although the grid does not mention them.
-func secretName(name string) bool {
-	name = strings.ToUpper(name)
-	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
-}
-
-var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// shellQuote makes s one word for a POSIX shell.
-func shellQuote(s string) string {
-	if shellSafe.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // commandScript is command.sh: what a person pastes to start the same server by hand.
@@ -174,7 +160,7 @@ func commandScript(argv, added []string, workdir string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n# starts the server of this launch as sweep did; secrets are taken from your environment\n")
 	if workdir != "" {
-		b.WriteString("cd " + shellQuote(workdir) + " &&\n")
+		b.WriteString("cd " + sweep.ShellWord(workdir) + " &&\n")
 	}
 	if len(added) > 0 {
 		b.WriteString("env")
@@ -191,7 +177,7 @@ func commandScript(argv, added []string, workdir string) string {
 		default:
 			b.WriteString(" ")
 		}
-		b.WriteString(shellQuote(a))
+		b.WriteString(sweep.ShellWord(a))
 	}
 	b.WriteString("\n")
 	return b.String()

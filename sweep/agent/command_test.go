@@ -54,7 +54,7 @@ func TestResolveCommand(t *testing.T) {
 }
 
 func TestEnvironmentKeepsSecretsOut(t *testing.T) {
-	own := []string{"PATH=/bin", "HF_TOKEN=hf_secret_value", "UNRELATED_API_KEY=another-secret", "X=1"}
+	own := []string{"PATH=/bin", "HF_TOKEN=hf_secret_value", "UNRELATED_KEY=another-secret", "TOKENIZERS_PARALLELISM=whatever", "X=1"}
 	job := sweep.Params{{Name: "TOKEN", Value: "${env:HF_TOKEN}"}, {Name: "URL", Value: "http://u:${env:HF_TOKEN}@h/a b"}, {Name: "X", Value: "2"}}
 	e, err := serverEnvironment(own, []string{"LOG=1"}, job, "GPU-1,GPU-2")
 	if err != nil {
@@ -68,11 +68,11 @@ func TestEnvironmentKeepsSecretsOut(t *testing.T) {
 	if slices.Contains(e.All, "X=1") {
 		t.Error("X is there twice")
 	}
-	if !slices.Contains(e.Secrets, "hf_secret_value") || !slices.Contains(e.Secrets, "another-secret") {
+	if !slices.Contains(e.Secrets, "hf_secret_value") || !slices.Contains(e.Secrets, "another-secret") || slices.Contains(e.Secrets, "whatever") {
 		t.Errorf("secrets: %v", e.Secrets)
 	}
 	script := commandScript([]string{"/opt/py thon", "-m", "server", "--port", "1", "--it's", "a'b"}, e.Added, "/data dir")
-	if strings.Contains(script, "secret") && strings.Contains(script, "hf_secret") {
+	if strings.Contains(script, "hf_secret") {
 		t.Errorf("the script holds a secret:\n%s", script)
 	}
 	if _, err := serverEnvironment(own, nil, sweep.Params{{Name: "A", Value: "${env:NOT_SET_X}"}}, ""); err == nil || !strings.Contains(err.Error(), "NOT_SET_X") {
@@ -92,7 +92,7 @@ func TestCommandScriptRuns(t *testing.T) {
 	}
 	argv := []string{"/bin/sh", "-c", `printf '%s\n' "$V" "$PWD" "$@"`, "--", "--flag", "$(id) `id`", "it's", "", "a\"b"}
 	path := filepath.Join(t.TempDir(), "command.sh")
-	if err := writeFile(path, []byte(commandScript(argv, e.Added, dir)), 0o700); err != nil {
+	if err := sweep.WriteFile(path, []byte(commandScript(argv, e.Added, dir)), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sh", path)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"sweep/sweep"
@@ -17,50 +17,13 @@ import (
 // partSuffix marks what is being written; a rename takes it away.
 const partSuffix = ".part"
 
-// writeJSON makes the file at path hold v, whole or not at all: it is on disk when writeJSON returns.
+// writeJSON makes the file at path hold v, as [sweep.WriteFile] does.
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	return writeFile(path, append(data, '\n'), 0o600)
-}
-
-func writeFile(path string, data []byte, mode os.FileMode) error {
-	part := path + partSuffix
-	if err := writeSynced(part, data, mode); err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	if err := os.Rename(part, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// writeSynced writes a file and waits until the disk has it.
-func writeSynced(path string, data []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// syncDir puts a folder's entries on disk, where the system can do that.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, os.ErrPermission) {
-		return err
-	}
-	return nil
+	return sweep.WriteFile(path, append(data, '\n'), 0o600)
 }
 
 func readJSON(path string, v any) error {
@@ -122,7 +85,12 @@ func (l *lines) failed() error {
 	return l.err
 }
 
-func (l *lines) close() error { return l.f.Close() }
+// close puts the file on disk and closes it; its error is the first one that there was.
+func (l *lines) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.err, errors.Join(l.f.Sync(), l.f.Close()))
+}
 
 // events writes an agent's events.jsonl.
 type events struct{ lines *lines }

@@ -102,7 +102,6 @@ func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
 	if err := l.start(ctx); err != nil {
 		return l.unstarted(ctx, err)
 	}
-	defer l.cleanUp()
 	ending := l.awaitReady(ctx)
 	if ending == nil {
 		if err := l.greet(ctx); err != nil {
@@ -137,12 +136,16 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 	return l.fail(ctx, err)
 }
 
-// cleanUp waits for the launch's goroutines; after a stop they all end.
-func (l *launch) cleanUp() {
+// closeFiles waits for the launch's goroutines, which all end after a stop, and puts what they wrote on
+// disk: launch.json, which comes last, says that all of it is there.
+func (l *launch) closeFiles() {
 	l.quit()
 	l.tasks.Wait()
-	_ = l.metrics.close() // written lines were checked one by one
-	_ = l.gpuLines.close()
+	for _, f := range []*lines{l.metrics, l.gpuLines} {
+		if err := f.close(); err != nil {
+			l.note(fmt.Sprintf("%s is not complete: %v", filepath.Base(f.f.Name()), err))
+		}
+	}
 }
 
 // all gives each load of the attempt the same ending.
@@ -175,19 +178,15 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 	}
 	if l.book != nil {
 		facts, notes := l.book.said()
-		if r.Facts == nil {
-			r.Facts = facts
-		}
-		for name, v := range facts {
-			if _, ok := r.Facts[name]; !ok {
-				r.Facts[name] = v
-			}
-		}
+		maps.Copy(facts, r.Facts) // what the server said when asked goes before what its log said
+		r.Facts = facts
 		l.note(notes...)
 	}
-	after, err := l.machine.look(context.WithoutCancel(ctx), l.job.GPUs)
+	lookCtx, cancel := l.agent.untilNow(ctx)
+	after, err := l.machine.look(lookCtx, l.job.GPUs)
+	cancel()
 	if err == nil {
-		r.Host1 = after.describe()
+		r.MachineAfter = after.describe()
 	}
 	r.EndedAt = time.Now()
 	r.Times = l.clock.times(time.Now())
@@ -264,7 +263,7 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 		return nil, err
 	}
 	l.note(l.before.Notes...)
-	l.result.Host0 = l.before.describe()
+	l.result.MachineBefore = l.before.describe()
 	l.result.GPUCount = len(l.before.Devices)
 	if len(l.before.Devices) > 0 {
 		l.result.GPU = l.before.Devices[0].Name
@@ -308,10 +307,10 @@ func (l *launch) makeFolder() error {
 		return err
 	}
 	script := commandScript(l.result.Argv, l.env.Added, l.job.Workdir)
-	if err := writeFile(filepath.Join(l.dir, "command.sh"), []byte(script), 0o700); err != nil {
+	if err := sweep.WriteFile(filepath.Join(l.dir, "command.sh"), []byte(script), 0o700); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(l.dir)); err != nil {
+	if err := sweep.SyncDir(filepath.Dir(l.dir)); err != nil {
 		return err
 	}
 	return l.emit(sweep.Event{Kind: sweep.EventLaunch, Text: l.job.Config.Key})
@@ -322,8 +321,8 @@ const gateTime = 2 * time.Minute
 
 // cleanDevices holds device memory against what it was before anything of ours ran.
 func (l *launch) cleanDevices(ctx context.Context) (*sweep.Ending, error) {
-	baseline := l.agent.baseline(l.machine, l.before.Devices)
-	if len(baseline) == 0 || clean(l.before.Devices, baseline) {
+	baseline := l.agent.baseline(l.job.Simulate, l.before.Devices)
+	if len(baseline.Over(l.before.Devices)) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
@@ -335,25 +334,14 @@ func (l *launch) cleanDevices(ctx context.Context) (*sweep.Ending, error) {
 	return nil, nil // a driver that cannot be asked is no reason to refuse
 }
 
-// clean reports whether each device is about where its baseline was.
-func clean(devices []gpu.Device, baseline gpu.Baseline) bool {
-	return !slices.ContainsFunc(devices, func(d gpu.Device) bool {
-		was, ok := baseline[d.UUID]
-		if !ok || d.MemoryUsed == nil {
-			return false
-		}
-		slack := int64(256 << 20)
-		if d.MemoryTotal != nil {
-			slack = max(slack, *d.MemoryTotal/100)
-		}
-		return *d.MemoryUsed > was+slack
-	})
-}
-
 func dirtyText(over map[string]int64) string {
 	var text strings.Builder
 	text.WriteString("device memory did not come back to what it was before the night:")
 	for _, uuid := range slices.Sorted(maps.Keys(over)) {
+		if over[uuid] < 0 {
+			fmt.Fprintf(&text, " %s is not listed any more;", uuid)
+			continue
+		}
 		fmt.Fprintf(&text, " %s %.1f GiB over;", uuid, float64(over[uuid])/gib)
 	}
 	return text.String() + " see nvidia-smi for who holds it"

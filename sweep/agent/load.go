@@ -258,14 +258,7 @@ func (l *launch) simulator(ctx context.Context) simulatorState {
 func (l *launch) keep(m *measurement) (string, error) {
 	lj, r := m.job, &m.result
 	r.EndedAt = time.Now()
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	if err := writeSynced(filepath.Join(m.part, "run.json"), append(data, '\n'), 0o600); err != nil {
-		return "", err
-	}
-	if err := syncDir(m.part); err != nil {
+	if err := writeJSON(filepath.Join(m.part, "run.json"), r); err != nil {
 		return "", err
 	}
 	final := !retriable(lj.Cell, r.Outcome, l.history)
@@ -276,18 +269,27 @@ func (l *launch) keep(m *measurement) (string, error) {
 	if err := os.Rename(m.part, filepath.Join(l.dir, name)); err != nil {
 		return "", err
 	}
-	if err := syncDir(l.dir); err != nil {
+	if err := sweep.SyncDir(l.dir); err != nil {
 		return "", err
 	}
-	if !final {
-		return name, nil
+	if final {
+		l.announce(lj, r, name)
 	}
+	return name, nil
+}
+
+// announce says that a load is committed. It stays so when that cannot be written: a disk that takes
+// nothing more ends the launch at its next write.
+func (l *launch) announce(lj sweep.LoadJob, r *sweep.LoadResult, name string) {
 	if r.Outcome == sweep.OK || r.Outcome == sweep.ClientBound { // either way the kernels are compiled by now
 		if err := l.agent.warm.add(l.warmKey()); err != nil {
-			return "", err
+			l.log.Warn("the first load of the next launch warms up at length again", "err", err)
 		}
 	}
-	return name, l.emit(sweep.Event{Kind: sweep.EventCommit, Cell: lj.Cell, Dir: l.rel + "/" + name, Outcome: r.Outcome, Phase: r.Phase, Text: resultText(r)})
+	err := l.emit(sweep.Event{Kind: sweep.EventCommit, Cell: lj.Cell, Dir: l.rel + "/" + name, Outcome: r.Outcome, Phase: r.Phase, Text: resultText(r)})
+	if err != nil {
+		l.log.Warn("event lost", "err", err)
+	}
 }
 
 // resultText says a load's result in one line.

@@ -25,7 +25,7 @@ type past struct {
 	highest   int
 }
 
-// next is the number of the next attempt.
+// next takes the number of the next attempt.
 func (p *past) next(first int) int {
 	p.highest = max(p.highest+1, first, 1)
 	return p.highest
@@ -59,8 +59,6 @@ func readPast(out string, job sweep.Job) (*past, error) {
 		}
 	}
 	slices.Sort(p.orphans)
-	p.add(sweep.LaunchResult{})
-	p.history = p.history[1:] // sorted
 	return p, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,27 +167,25 @@ func sleep(ctx context.Context, d time.Duration) {
 // greet asks a ready server what it is, and writes what is known by now for a record to stand on even if
 // nobody is left to write launch.json.
 func (l *launch) greet(ctx context.Context) error {
+	var in sweep.Inspection
 	if l.engine.Inspect != nil {
 		ask, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		in, err := l.engine.Inspect(ask, l.get())
-		if err != nil {
+		var err error
+		if in, err = l.engine.Inspect(ask, l.get()); err != nil {
 			l.note("the server did not say what it runs with: " + sweep.Printable(err.Error()))
 		}
-		l.result.EngineVersion, l.firstCounted = in.Version, in.FirstTokensCounted
-		l.result.Facts, _ = l.book.said()
-		maps.Copy(l.result.Facts, in.Facts)
-		l.note(in.Notes...)
-		l.note(in.Differences(l.job.Config.Settings)...)
 	}
-	ready := l.result
-	ready.Times = l.clock.times(time.Now())
-	delete(ready.Times, "harness_s")
+	l.result.EngineVersion, l.firstCounted = in.Version, in.FirstTokensCounted
+	l.note(in.Notes...)
+	l.note(in.Differences(l.job.Config.Settings)...)
 	facts, notes := l.book.said()
-	if ready.Facts == nil {
-		ready.Facts = facts
-	}
-	ready.Notes = append(ready.Notes[:len(ready.Notes):len(ready.Notes)], notes...)
+	maps.Copy(facts, in.Facts)
+	l.result.Facts = facts
+	ready := l.result
+	ready.Notes = slices.Concat(ready.Notes, notes)
+	ready.Times = l.clock.times(time.Now())
+	delete(ready.Times, "harness_s") // it still grows
 	if err := writeJSON(filepath.Join(l.dir, sweep.ReadyFile), ready); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -123,7 +122,7 @@ func (s *sampler) scrape(ctx context.Context) {
 	s.mu.Unlock()
 	line := map[string]any{"t": unixSeconds(sc.At), "load": s.load, "took_ms": float64(took.Microseconds()) / 1000,
 		"client_tokens": sc.Before.Tokens, "client_finished": sc.Before.Finished}
-	for k, v := range maps.All(values) {
+	for k, v := range values {
 		line[k] = v
 	}
 	_ = s.out.add(line, false) // the first error stays in out

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,14 +12,23 @@ import (
 
 	"sweep/sweep"
 	"sweep/sweep/engine"
+	"sweep/sweep/simulate"
 )
 
 const simulatedProfile = "llama-8b-24gb"
 
 // simulatedJob is a launch of the simulator under the real SGLang engine.
 func (n *night) simulatedJob(faults string, loads ...string) sweep.Job {
+	n.t.Helper()
 	n.engine, _ = engine.Lookup("sglang")
-	n.opt.Environ = append(os.Environ(), "SWEEP_SIMULATE_STATE="+n.t.TempDir())
+	// The agent's own looks at the machine must see what the server holds of it.
+	script := filepath.Join(n.t.TempDir(), "sweep")
+	program := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", simulate.StateVariable, n.t.TempDir(), n.opt.Self)
+	if err := os.WriteFile(script, []byte(program), 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	n.opt.Supervisor = []string{n.opt.Self, "supervise"}
+	n.opt.Self = script
 	job := n.job(strings.NewReplacer("@", "-", ":", "-", ",", "-").Replace("sim-"+faults), loads...)
 	job.Engine, job.Model, job.Simulate = "sglang", "meta-llama/Llama-3.1-8B-Instruct", simulatedProfile
 	job.Command = []string{"sweep", "simulate", "sglang", "--profile", simulatedProfile, "--speedup", "20"}
@@ -96,5 +106,8 @@ func (n *night) checkSimulated(job sweep.Job, r sweep.LaunchResult) {
 		if v, ok := run.Values[name]; !ok || v <= 0 {
 			n.t.Errorf("%s is %v (present: %v)", name, v, ok)
 		}
+	}
+	if least, ready := run.Values["headroom_min_gib"], r.Facts["headroom_gib"]; least > ready+0.5 {
+		n.t.Errorf("%.2f GiB were free under load, more than the %.2f GiB when the server was ready: the watch does not see it", least, ready)
 	}
 }

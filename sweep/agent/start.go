@@ -72,10 +72,7 @@ func (l *launch) phaseTeller() func(sweep.Phase, string) {
 	}
 }
 
-var (
-	errDied   = errors.New("the server's process ended")
-	errKilled = errors.New("stop at once")
-)
+var errDied = errors.New("the server's process ended")
 
 // alive returns a context that ends with the server's process.
 func (l *launch) alive(ctx context.Context) (context.Context, context.CancelCauseFunc) {

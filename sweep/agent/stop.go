@@ -57,19 +57,19 @@ func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 
 func exitOf(e proc.Exit) sweep.Exit { return sweep.Exit{Code: e.Code, Signal: e.Signal, By: e.By} }
 
-// stop ends the server and proves that nothing of it is left. at once skips SIGTERM. It returns the
-// ending of a launch that had served all its loads.
+// stop ends the server, proves that nothing of it is left, and completes the files about it. atOnce skips
+// SIGTERM. It returns the ending of a launch that had served all its loads.
 func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 	began := time.Now()
 	defer func() { l.clock.stop += time.Since(began) }()
 	stopCtx, cancel := l.agent.untilNow(ctx)
 	defer cancel()
 	grace := l.limits.Stop
-	if !l.ready {
+	switch {
+	case atOnce:
+		grace = 0 // no SIGTERM
+	case !l.ready:
 		grace = min(grace, graceUnready)
-	}
-	if atOnce {
-		cancel()
 	}
 	diedBefore := isDone(l.server.Done())
 	ending := sweep.Ending{Outcome: sweep.OK, Phase: sweep.PhaseStop}
@@ -87,7 +87,7 @@ func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 	l.book.complete(2 * time.Second)
 	exit := exitOf(l.server.Exit())
 	ending.Exit = &exit
-	if report.How == proc.HowKill && !atOnce {
+	if report.How == proc.HowKill && !atOnce && stopCtx.Err() == nil {
 		l.note(fmt.Sprintf("the server did not end within %s of SIGTERM and was killed", grace))
 	}
 	if n := len(l.server.Killed()); n > 0 && report.How != proc.HowKill {
@@ -101,9 +101,8 @@ func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 		ending.Outcome, ending.Detail = sweep.InfraGPU, "a process of the server cannot be killed; the machine may need a restart"
 	}
 	l.provePortClosed()
-	if !errors.Is(context.Cause(stopCtx), errKilled) {
-		l.proveMemoryBack(stopCtx)
-	}
+	l.proveMemoryBack(stopCtx)
+	l.closeFiles()
 	return ending
 }
 
@@ -123,20 +122,20 @@ func (l *launch) provePortClosed() {
 }
 
 // proveMemoryBack waits until the devices hold no more than before the launch. The driver frees memory
-// some time after the last process is gone.
+// some time after the last process is gone. The end of ctx leaves it unproved.
 func (l *launch) proveMemoryBack(ctx context.Context) {
 	baseline := gpu.Used(l.before.Devices)
 	if len(baseline) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memoryTime)
+	limited, cancel := context.WithTimeout(ctx, memoryTime)
 	defer cancel()
 	if l.machine.simulated { // no driver that lags and wavers: one look is proof
-		if v, err := l.machine.look(ctx, l.job.GPUs); err == nil && clean(v.Devices, baseline) {
+		if v, err := l.machine.look(limited, l.job.GPUs); err == nil && len(baseline.Over(v.Devices)) == 0 {
 			return
 		}
 	}
-	if report, err := gpu.WaitBaseline(ctx, l.machine.gpus, baseline); errors.Is(err, gpu.ErrDirty) {
+	if report, err := gpu.WaitBaseline(limited, l.machine.gpus, baseline); errors.Is(err, gpu.ErrDirty) && ctx.Err() == nil {
 		l.note(dirtyText(report.Over))
 	}
 }

@@ -7,28 +7,6 @@ import (
 	"sweep/sweep"
 )
 
-// Defaults of [sweep.Limits].
-const (
-	defaultStart     = 45 * time.Minute
-	defaultStall     = 10 * time.Minute
-	defaultLoadStall = 60 * time.Second
-	defaultStop      = 20 * time.Second
-)
-
-// withDefaults fills in what a grid left out.
-func withDefaults(l sweep.Limits) sweep.Limits {
-	fill := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	fill(&l.Start, defaultStart)
-	fill(&l.Stall, defaultStall)
-	fill(&l.LoadStall, defaultLoadStall)
-	fill(&l.Stop, defaultStop)
-	return l
-}
-
 // pulse is what can be seen of a starting server's work at one moment. CPU time is not part of it: a
 // collective operation that waits for a dead rank spins at 100 % for hours.
 type pulse struct {
@@ -58,7 +36,7 @@ type watcher struct {
 }
 
 func newWatcher(l sweep.Limits, stall map[sweep.Phase]time.Duration, now time.Time) *watcher {
-	return &watcher{limits: withDefaults(l), stall: stall, began: now, moved: now, phase: sweep.PhaseLaunch, why: "start"}
+	return &watcher{limits: l.WithDefaults(), stall: stall, began: now, moved: now, phase: sweep.PhaseLaunch, why: "start"}
 }
 
 // verdict of a watcher.

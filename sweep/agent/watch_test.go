@@ -62,14 +62,6 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-func TestLimitDefaults(t *testing.T) {
-	got := withDefaults(sweep.Limits{Stall: time.Second})
-	want := sweep.Limits{Start: 45 * time.Minute, Stall: time.Second, LoadStall: time.Minute, Stop: 20 * time.Second}
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 func TestPhaseClock(t *testing.T) {
 	at := time.Unix(0, 0)
 	var c phaseClock

@@ -69,7 +69,7 @@ func (l *Local) Submit(ctx context.Context, jobs []sweep.Job) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(filepath.Join(queue, fmt.Sprintf("%04d.json", next+i)), append(data, '\n')); err != nil {
+		if err := sweep.WriteFile(filepath.Join(queue, fmt.Sprintf("%04d.json", next+i)), append(data, '\n'), 0o600); err != nil {
 			return err
 		}
 	}

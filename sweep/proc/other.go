@@ -45,6 +45,3 @@ func PortFree(int) error { return errLinux }
 
 // FreeBlock finds n free ports in a row.
 func FreeBlock(int, uint64) (port int, err error) { return 0, errLinux }
-
-// OOMKills counts the processes that the kernel's OOM killer has ended on this machine since its start.
-func OOMKills() (int64, error) { return 0, errLinux }

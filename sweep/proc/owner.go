@@ -2,9 +2,11 @@ package proc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 const ownerSchema = 1
@@ -26,43 +28,50 @@ func ReadOwner(path string) (Owner, error) {
 	return o, nil
 }
 
-// writeOwner replaces the owner file in one step. With durable set it is on disk, name included,
-// when the call returns.
-func writeOwner(path string, o Owner, durable bool) (err error) {
-	b, err := json.MarshalIndent(o, "", "  ")
-	if err != nil {
+// writeOwner replaces the owner file in one step: what stands under the name is whole, also after a
+// power cut. With named set the name itself is on disk too when the call returns.
+func writeOwner(path string, o Owner, named bool) error {
+	if err := replaceOwner(path, o); err != nil {
 		return fmt.Errorf("write owner file: %w", err)
 	}
-	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("write owner file: %w", err)
+	if !named {
+		return nil
 	}
-	_, err = f.Write(append(b, '\n'))
-	if err == nil && durable {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(part, path)
-	}
-	if err == nil && durable {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := syncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write owner file: %w", err)
 	}
 	return nil
 }
 
-// syncDir makes the names in a folder durable.
+func replaceOwner(path string, o Owner) error {
+	b, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return err
+	}
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
+}
+
+// syncDir waits until the names in a folder are on disk, where its file system can do that.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	return dir.Sync()
+	err = dir.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, dir.Close())
 }

@@ -1,14 +1,9 @@
 package proc
 
 import (
-	"context"
 	"errors"
-	"io"
-	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 const statTail = " 7 8 9 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 5 0 9001 1000000 321 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0 0 0\n"
@@ -38,106 +33,6 @@ func FuzzParseStat(f *testing.F) {
 			t.Errorf("%q gives %+v", line, s)
 		}
 	})
-}
-
-func TestTailLines(t *testing.T) {
-	t.Parallel()
-	path := t.TempDir() + "/log"
-	long := strings.Repeat("y", 3*maxLine)
-	text := "one\r\ntwo\n\rbar 1\rbar 2\n" + long + "\nlast"
-	if err := os.WriteFile(path, []byte("skip\n"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	close(done)
-	tail := NewTail(path, 5)
-	defer tail.Close()
-	want := []Line{
-		{5, 1, "one", false}, {10, 2, "two", false}, {14, 3, "", true}, {15, 3, "bar 1", true}, {21, 3, "bar 2", false},
-		{27, 4, long[:maxLine], false}, {28 + 3*maxLine, 5, "last", false},
-	}
-	for _, w := range want {
-		got, err := tail.Next(t.Context(), done)
-		if err != nil || got != w {
-			t.Errorf("got %.60v, %v, want %.60v", got, err, w)
-		}
-	}
-	if _, err := tail.Next(t.Context(), done); !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %v", err)
-	}
-}
-
-// TestTailGrows writes a file a byte at a time under a virtual clock.
-func TestTailGrows(t *testing.T) {
-	path := t.TempDir() + "/log"
-	synctest.Test(t, func(t *testing.T) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			time.Sleep(time.Second) // the file is not there yet
-			f, err := os.Create(path)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer f.Close()
-			for _, b := range []byte("a\r\nbb\nc") {
-				_, _ = f.Write([]byte{b})
-				time.Sleep(3 * tailPoll)
-			}
-		}()
-		tail := NewTail(path, 0)
-		defer tail.Close()
-		began := time.Now()
-		var got []string
-		for {
-			line, err := tail.Next(t.Context(), done)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, line.Text)
-			if len(got) == 2 {
-				if d := time.Since(began); d > time.Second+17*tailPoll {
-					t.Errorf("second line after %v", d)
-				}
-			}
-		}
-		if strings.Join(got, "|") != "a|bb|c" {
-			t.Errorf("lines %q", got)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := NewTail(path+"x", 0).Next(ctx, make(chan struct{})); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a file that never comes: %v", err)
-		}
-	})
-}
-
-func TestSampleSince(t *testing.T) {
-	t.Parallel()
-	old := Sample{BytesRead: 1000, MemoryPeak: 1000, CompilerTicks: 5, LogBytes: 10, CPU: time.Second}
-	tests := []struct {
-		change func(*Sample)
-		kind   string
-	}{
-		{func(*Sample) {}, ""},
-		{func(s *Sample) { s.CPU += time.Hour; s.Processes = 9 }, ""}, // processes that spin
-		{func(s *Sample) { s.BytesRead += 5000 }, ""},                 // our own probes
-		{func(s *Sample) { s.BytesRead += leastRead }, "reading"},
-		{func(s *Sample) { s.MemoryPeak += leastMemory }, "memory"},
-		{func(s *Sample) { s.CompilerTicks++ }, "compiling"},
-		{func(s *Sample) { s.LogBytes++ }, "log"},
-	}
-	for _, tt := range tests {
-		now := old
-		tt.change(&now)
-		if kind, ok := now.Since(old); kind != tt.kind || ok != (tt.kind != "") {
-			t.Errorf("%+v: %q, %v, want %q", now, kind, ok, tt.kind)
-		}
-	}
 }
 
 // limited takes n bytes and refuses the rest until it is given room.

@@ -219,18 +219,3 @@ func ephemeral() (low, high int) {
 	}
 	return 32768, 60999 // Linux' own default
 }
-
-// OOMKills counts the processes that the kernel's OOM killer has ended on this machine since its
-// start. A server that SIGKILL ended while the count grew was ended by the kernel.
-func OOMKills() (int64, error) {
-	b, err := os.ReadFile("/proc/vmstat")
-	if err != nil {
-		return 0, fmt.Errorf("count OOM kills: %w", err)
-	}
-	for line := range bytes.Lines(b) {
-		if value, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
-			return strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64)
-		}
-	}
-	return 0, errors.New("count OOM kills: this kernel does not count them")
-}

@@ -96,19 +96,7 @@ type ReclaimReport struct {
 // Every number only grows while the same [Server] is asked. CPU time is not among them: processes
 // that wait for each other in a hung collective spin.
 type Sample struct {
-	BytesRead     int64         `json:"bytes_read"`     // by read calls or from disk, whichever is more, of all processes living and dead
-	MemoryPeak    int64         `json:"memory_peak"`    // highest sum of resident bytes seen, shared pages counted in each process
-	CompilerTicks uint64        `json:"compiler_ticks"` // CPU ticks of compilers and linkers in the tree, living and dead
-	LogBytes      int64         `json:"log_bytes"`      // written to the log; the caller knows which lines its own probes caused
-	Processes     int           `json:"processes"`      // alive now
-	CPU           time.Duration `json:"cpu_ns"`         // of those alive now, to show only
-}
-
-// Line is a line of a log that is being followed. A progress bar that redraws itself with carriage
-// returns gives one Line for each drawing, all with the same Number.
-type Line struct {
-	Offset int64  // bytes from the start of the file to the start of this text
-	Number int    // from 1, as an editor counts, relative to where the tail began
-	Text   string // without its end; cut to 64 KiB
-	Bar    bool   // ended by a carriage return
+	BytesRead     int64  `json:"bytes_read"`     // by read calls or from disk, whichever is more, of all processes living and dead
+	MemoryPeak    int64  `json:"memory_peak"`    // highest sum of resident bytes seen, shared pages counted in each process
+	CompilerTicks uint64 `json:"compiler_ticks"` // CPU ticks of compilers and linkers in the tree, living and dead
 }

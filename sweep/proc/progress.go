@@ -1,16 +1,6 @@
 package proc
 
-import (
-	"os"
-	"sync"
-)
-
-// What counts as progress in one step between two samples. A server that only waits reads a little
-// all the time, its probes and its timers; loading reads far more.
-const (
-	leastRead   = 1 << 20 // bytes
-	leastMemory = 4 << 20 // bytes
-)
+import "sync"
 
 // compilers are the programs that kernels are built with during a start, by the name that the kernel shows.
 var compilers = map[string]bool{
@@ -19,31 +9,12 @@ var compilers = map[string]bool{
 	"clang": true, "clang++": true, "ld.lld": true, "hipcc": true, "cmake": true, "make": true, "nvrtc": true,
 }
 
-// Since reports whether the tree did real work between an earlier sample and this one, and names the
-// kind: "log", "reading", "memory", "compiling".
-func (s Sample) Since(earlier Sample) (kind string, progressed bool) {
-	switch {
-	case s.LogBytes > earlier.LogBytes:
-		return "log", true
-	case s.BytesRead-earlier.BytesRead >= leastRead:
-		return "reading", true
-	case s.MemoryPeak-earlier.MemoryPeak >= leastMemory:
-		return "memory", true
-	case s.CompilerTicks > earlier.CompilerTicks:
-		return "compiling", true
-	}
-	return "", false
-}
-
 // meter adds up samples so that what a process did stays counted when it ends.
 type meter struct {
-	log string
-
 	mu       sync.Mutex
 	read     map[Identity]int64
 	compiled map[Identity]uint64
 	peak     int64
-	logBytes int64
 }
 
 func (m *meter) sample(tree []Process) Sample {
@@ -62,7 +33,6 @@ func (m *meter) sample(tree []Process) Sample {
 			m.compiled[p.Identity] = max(uint64(p.CPU/tick), m.compiled[p.Identity])
 		}
 		memory += p.RSS
-		s.CPU += p.CPU
 	}
 	m.peak = max(m.peak, memory)
 	for _, n := range m.read {
@@ -71,9 +41,6 @@ func (m *meter) sample(tree []Process) Sample {
 	for _, n := range m.compiled {
 		s.CompilerTicks += n
 	}
-	if info, err := os.Stat(m.log); err == nil {
-		m.logBytes = max(m.logBytes, info.Size())
-	}
-	s.MemoryPeak, s.LogBytes, s.Processes = m.peak, m.logBytes, len(tree)
+	s.MemoryPeak = m.peak
 	return s
 }

@@ -10,15 +10,12 @@ import (
 
 func TestMeterKeepsTheDead(t *testing.T) {
 	t.Parallel()
-	m := meter{log: t.TempDir() + "/log"}
-	if err := os.WriteFile(m.log, []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	var m meter
 	ptxas := Process{Identity: Identity{"b", 1 << 30, 7}, Comm: "ptxas", CPU: 30 * tick, RSS: 100}
 	spinner := Process{Identity: Identity{"b", 1<<30 + 1, 8}, Comm: "sglang::schedul", CPU: 500 * tick, RSS: 50}
 	first := m.sample([]Process{ptxas, spinner})
 	second := m.sample([]Process{spinner})
-	if first.CompilerTicks != 30 || second.CompilerTicks != 30 || second.MemoryPeak != 150 || second.LogBytes != 5 || second.Processes != 1 {
+	if first.CompilerTicks != 30 || second.CompilerTicks != 30 || second.MemoryPeak != 150 {
 		t.Errorf("%+v then %+v", first, second)
 	}
 	again := ptxas
@@ -37,19 +34,19 @@ func TestProgressOfARealTree(t *testing.T) {
 	s := w.start(w.spec("tree"))
 	w.ready(s, 2)
 	before, err := s.Progress()
-	if err != nil || before.Processes < treeSize-1 || before.BytesRead == 0 || before.MemoryPeak == 0 || before.LogBytes == 0 {
+	if err != nil || before.BytesRead == 0 || before.MemoryPeak == 0 {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	after, err := s.Progress()
-	if kind, ok := after.Since(before); ok && kind != "memory" || err != nil {
-		t.Errorf("an idle tree makes progress: %q, %+v, %v", kind, after, err)
+	if after.CompilerTicks != before.CompilerTicks || after.BytesRead-before.BytesRead > 1<<20 || err != nil {
+		t.Errorf("an idle tree makes progress: %+v, then %+v, %v", before, after, err)
 	}
 	cat := exec.Command("sh", "-c", "cat "+data+" >/dev/null; exec sleep 20")
 	if err := cat.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = cat.Process.Kill(); _ = cat.Wait() }()
-	m := meter{log: w.path("none")}
+	var m meter
 	waitFor(5*time.Second, func() bool {
 		n, _ := bytesRead(cat.Process.Pid)
 		return n > 3<<20 // the shell counts its children that ended
@@ -57,12 +54,5 @@ func TestProgressOfARealTree(t *testing.T) {
 	id, err := Identify(cat.Process.Pid)
 	if got := m.sample([]Process{{Identity: id}}); err != nil || got.BytesRead < 3<<20 {
 		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-func TestOOMKills(t *testing.T) {
-	t.Parallel()
-	if n, err := OOMKills(); err != nil || n < 0 {
-		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -258,18 +258,14 @@ func (w *world) start(spec Spec) *Server {
 // ready waits for n lines "ready" in the server's log.
 func (w *world) ready(s *Server, n int) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
-	defer cancel()
-	tail := NewTail(w.path("server.log"), 0)
-	defer tail.Close()
-	for n > 0 {
-		line, err := tail.Next(ctx, s.Gone())
-		if err != nil {
-			w.t.Fatalf("no ready line: %v", err)
-		}
-		if line.Text == "ready" {
-			n--
-		}
+	w.said(s, func(log string) bool { return strings.Count("\n"+log, "\nready") >= n })
+}
+
+// said waits until the server's log is as ok wants it; the server must live until then.
+func (w *world) said(s *Server, ok func(log string) bool) {
+	w.t.Helper()
+	if !waitFor(20*time.Second, func() bool { return ok(w.log()) || closed(s.Gone()) }) || !ok(w.log()) {
+		w.t.Fatalf("the log never came to what was awaited: %.200q", w.log())
 	}
 }
 

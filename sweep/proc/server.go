@@ -52,7 +52,6 @@ func Start(ctx context.Context, supervisor []string, spec Spec) (*Server, error)
 		return nil, errors.New("start a server: no supervisor")
 	}
 	s := &Server{spec: spec, stderr: &tailBuffer{}, started: make(chan error, 1), done: make(chan struct{}), gone: make(chan struct{})}
-	s.progress.log = spec.Log
 	cmd := exec.Command(supervisor[0], supervisor[1:]...)
 	self, err := filepath.Abs(cmd.Path) // the supervisor starts it again, from the server's directory
 	if err != nil {
@@ -269,6 +268,15 @@ func await(ctx context.Context, c <-chan struct{}, limit time.Duration) bool {
 	case <-timer.C:
 	}
 	return closed(c)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Tree lists the living processes of the server, the launched one and all below it or fallen to the supervisor.

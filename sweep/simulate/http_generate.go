@@ -23,18 +23,14 @@ func (w *web) generate(rw http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	var list []*request
-	for _, prompt := range a.prompts {
-		q, e := w.admit(a, prompt)
-		if e != nil {
-			if a.stream {
-				writeNativeStreamError(rw, e)
-			} else {
-				writeNativeError(rw, e)
-			}
-			return
-		}
-		list = append(list, q)
+	list, e := w.admitAll(a)
+	switch {
+	case e != nil && a.stream:
+		writeNativeStreamError(rw, e)
+		return
+	case e != nil:
+		writeNativeError(rw, e)
+		return
 	}
 	for _, q := range list {
 		w.begin(q)

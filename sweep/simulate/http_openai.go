@@ -24,14 +24,10 @@ func (w *web) openAI(rw http.ResponseWriter, r *http.Request, chat bool) {
 		writeError(rw, e)
 		return
 	}
-	var list []*request
-	for _, prompt := range a.prompts {
-		q, e := w.admit(a, prompt)
-		if e != nil {
-			writeError(rw, e)
-			return
-		}
-		list = append(list, q)
+	list, e := w.admitAll(a)
+	if e != nil {
+		writeError(rw, e)
+		return
 	}
 	for _, q := range list {
 		w.begin(q)

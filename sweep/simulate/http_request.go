@@ -260,6 +260,19 @@ func (b *openAIBody) ask(chat bool, s settings) (ask, *apiError) {
 	return a, a.common(b.N, b.Temp)
 }
 
+// admitAll makes a request of each prompt, or gives the first refusal.
+func (w *web) admitAll(a ask) ([]*request, *apiError) {
+	var list []*request
+	for _, prompt := range a.prompts {
+		q, e := w.admit(a, prompt)
+		if e != nil {
+			return nil, e
+		}
+		list = append(list, q)
+	}
+	return list, nil
+}
+
 // admit checks the lengths of a prompt and makes a request of it.
 func (w *web) admit(a ask, prompt []int32) (*request, *apiError) {
 	context := w.l.set.contextLength

@@ -301,9 +301,7 @@ func (l *launch) crash(ctx context.Context) error {
 // crashScheduler kills scheduler 0: a fault.
 func (l *launch) crashScheduler() {
 	if kids := l.kids.schedulers(); len(kids) > 0 {
-		if p, err := os.FindProcess(kids[0].pid); err == nil {
-			_ = p.Kill()
-		}
+		_ = kids[0].process.Kill() // one that is gone needs none
 	}
 }
 

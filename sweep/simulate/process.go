@@ -19,10 +19,11 @@ const leftoverLife = 5 * time.Minute
 
 // child is a process of the simulated server's tree.
 type child struct {
-	kind string // scheduler, detokenizer, leftover
-	rank int
-	pid  int
-	pipe *os.File // its stdin: closed by our end, however we end
+	kind    string // scheduler, detokenizer, leftover
+	rank    int
+	pid     int
+	process *os.Process // to signal it by: not another that was given its pid in the moment of its end
+	pipe    *os.File    // its stdin: closed by our end, however we end
 }
 
 func (c child) name() string {
@@ -88,8 +89,7 @@ func (f *family) spawn(kind string, rank int, stdout, stderr io.Writer) (child, 
 		w.Close()
 		return child{}, fmt.Errorf("start %s: %w", kind, err)
 	}
-	c := child{kind, rank, process.Pid, w}
-	_ = process.Release() // waited for by PID below
+	c := child{kind, rank, process.Pid, process, w} // waited for by its pid, which also tells when it is stopped
 	f.mu.Lock()
 	f.members = append(f.members, c)
 	f.mu.Unlock()
@@ -106,12 +106,8 @@ func fileOf(w io.Writer) *os.File {
 func (f *family) watch(c child) {
 	for {
 		what, code := waitChild(c.pid)
-		if what == childExited {
-			f.mu.Lock()
-			f.gone[c.pid] = true
-			f.mu.Unlock()
-		}
 		f.mu.Lock()
+		f.gone[c.pid] = what == childExited
 		silent := f.silent
 		f.mu.Unlock()
 		if !silent {
@@ -132,9 +128,7 @@ func (f *family) kill(kinds ...string) {
 		if c.kind == "leftover" || f.gone[c.pid] || len(kinds) > 0 && !slices.Contains(kinds, c.kind) {
 			continue
 		}
-		if p, err := os.FindProcess(c.pid); err == nil {
-			_ = p.Kill() // one that is gone needs none
-		}
+		_ = c.process.Kill() // one that is gone needs none
 	}
 }
 

@@ -68,7 +68,7 @@ func program(t testing.TB, state string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, append([]string{"simulate"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", stateVariable+"="+state)
+	cmd.Env = append(os.Environ(), asProgram+"=1", StateVariable+"="+state)
 	return cmd
 }
 

@@ -62,17 +62,21 @@ type smiError string
 // Error is the text as it is printed.
 func (e smiError) Error() string { return string(e) }
 
+// readMachine reads a command line and what the living hold of its machine. code is the exit code of an error.
+func readMachine(args []string) (o smiOptions, claims []Claim, code int, err error) {
+	if o, code, err = parseSMI(args); err != nil {
+		return o, nil, code, err
+	}
+	claims, err = liveClaims(o.profile)
+	return o, claims, 255, err
+}
+
 // runSMI prints what nvidia-smi would print for the simulated cards.
 func runSMI(args []string, stdout, stderr io.Writer) int {
-	o, code, err := parseSMI(args)
+	o, claims, code, err := readMachine(args)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return code
-	}
-	claims, err := liveClaims(o.profile)
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 255
 	}
 	var text string
 	switch {
@@ -274,15 +278,10 @@ func smiList(p *Profile, claims []Claim) string {
 
 // runMeminfo prints /proc/meminfo of the simulated host.
 func runMeminfo(args []string, stdout, stderr io.Writer) int {
-	o, code, err := parseSMI(args)
+	o, claims, code, err := readMachine(args)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return code
-	}
-	claims, err := liveClaims(o.profile)
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 3
 	}
 	p := o.profile
 	pools := hostUse(claims) // shared memory: it shows as cache, not as a process's own

@@ -17,7 +17,7 @@ func smiText(t *testing.T, args ...string) (string, int) {
 }
 
 func TestSMI(t *testing.T) {
-	t.Setenv(stateVariable, t.TempDir())
+	t.Setenv(StateVariable, t.TempDir())
 	p := llama()
 	for _, c := range []struct {
 		args []string

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// stateVariable names the folder that simulated machines keep their state in.
-const stateVariable = "SWEEP_SIMULATE_STATE"
+// StateVariable is the environment variable that names the folder in which simulated machines keep their state.
+const StateVariable = "SWEEP_SIMULATE_STATE"
 
 // StateDir is where the processes of a simulated machine keep their claims on its memory:
 // $SWEEP_SIMULATE_STATE, else a folder of the user and the profile below the temporary folder.
 func StateDir(p *Profile) string {
-	if dir := os.Getenv(stateVariable); dir != "" {
+	if dir := os.Getenv(StateVariable); dir != "" {
 		return dir
 	}
 	return filepath.Join(os.TempDir(), fmt.Sprintf("sweep-simulate-%d", os.Getuid()), p.Name)
