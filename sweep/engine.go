@@ -64,6 +64,9 @@ type ServerSpec struct {
 	Settings   []Setting
 }
 
+// UsualPort stands for a launch's port in command lines for a person: SGLang's default.
+const UsualPort = 30000
+
 // PortBlock is how many consecutive ports a launch owns.
 const PortBlock = 20
 

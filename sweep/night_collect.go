@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -124,7 +125,9 @@ func (n *Night) recordOf(c PlannedCell, a attemptFolder, ending Ending) Record {
 	}
 	if launch != nil {
 		r.GPU, r.GPUCount, r.EngineVersion = launch.GPU, launch.GPUCount, launch.EngineVersion
-		r.Command = ShellLine(launch.Argv)
+		if r.Command == "" {
+			r.Command = ShellLine(launch.Argv)
+		}
 		maps.Copy(r.Values, launch.Facts)
 		maps.Copy(r.Values, launch.Times)
 		r.Notes = append(r.Notes, launch.Notes...)
@@ -155,9 +158,26 @@ func (n *Night) blankRecord(c PlannedCell, ending Ending) Record {
 	for _, config := range n.Manifest.Configs {
 		if config.Key == c.Config {
 			r.Axes, r.Baseline, r.Unacceptable = config.Axes, config.Baseline, config.Unacceptable
+			r.Command = n.command(config)
 		}
 	}
 	return r
+}
+
+// command is a config's command line for a person: with the usual port and the model's own name instead of
+// those that kept one launch apart from all others. "" when the engine is not known.
+func (n *Night) command(c Config) string {
+	if n.engine == nil || n.engine.Argv == nil {
+		return ""
+	}
+	command := n.Plan.Grid.Command
+	if len(command) == 0 {
+		command = n.engine.Command
+	}
+	model := n.Plan.Grid.Model
+	return ShellLine(slices.Concat(command, n.engine.Argv(ServerSpec{
+		Model: model, ServedName: path.Base(model), Host: "127.0.0.1", Port: UsualPort, Settings: c.Settings,
+	})))
 }
 
 // collect makes records of what the attempts of a launch left, for cells that have none, and returns

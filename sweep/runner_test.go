@@ -498,3 +498,17 @@ func TestShellLine(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// A person gets a command line that starts the config again, not the port and the name of one launch.
+func TestCommandForAPerson(t *testing.T) {
+	plan := testPlan("local")
+	plan.Grid.Model, plan.Grid.Command = "/models/m", []string{"my server"}
+	engine := &Engine{Argv: func(s ServerSpec) []string {
+		return []string{"--model", s.Model, "--name", s.ServedName, "--at", fmt.Sprintf("%s:%d", s.Host, s.Port), "-a", s.Settings[0].Value()}
+	}}
+	n := &Night{Plan: plan, engine: engine}
+	want := "'my server' --model /models/m --name m --at 127.0.0.1:30000 -a 1"
+	if got := n.command(Config{Settings: []Setting{{Name: "a", Values: []string{"1"}}}}); got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+}

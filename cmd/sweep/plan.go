@@ -74,11 +74,8 @@ type plannedNight struct {
 	Launches  []plannedLaunch `json:"launches"`
 }
 
-// A port and a name as a launch would choose them, so that a line can be pasted and tried.
-const (
-	examplePort = 30000
-	exampleHost = "127.0.0.1"
-)
+// exampleHost is where a launch listens, so that a line can be pasted and tried.
+const exampleHost = "127.0.0.1"
 
 // planned turns a plan into what is shown.
 func planned(plan *sweep.Plan) (plannedNight, error) {
@@ -97,7 +94,7 @@ func planned(plan *sweep.Plan) (plannedNight, error) {
 		SecondsLo: lo.Seconds(), SecondsHi: hi.Seconds(),
 	}
 	for i, l := range plan.Launches {
-		spec := sweep.ServerSpec{Model: g.Model, ServedName: fmt.Sprintf("%s-%d", g.Name, i+1), Host: exampleHost, Port: examplePort, Settings: l.Config.Settings}
+		spec := sweep.ServerSpec{Model: g.Model, ServedName: fmt.Sprintf("%s-%d", g.Name, i+1), Host: exampleHost, Port: sweep.UsualPort, Settings: l.Config.Settings}
 		p := plannedLaunch{
 			Launch: i + 1, Config: l.Config.Key, Repeat: l.Repeat, Role: string(l.Role), Baseline: l.Config.Baseline,
 			Unacceptable: l.Config.Unacceptable, Argv: append(append([]string{}, command...), eng.Argv(spec)...),
@@ -189,7 +186,7 @@ func (n plannedNight) text(plan *sweep.Plan, now time.Time) string {
 		}
 		fmt.Fprintf(&b, "%-7s %s\n", word, l)
 	}
-	fmt.Fprintf(&b, "each launch takes a free port and a served name of its own; %d and %s-N stand for them\n", examplePort, n.Name)
+	fmt.Fprintf(&b, "each launch takes a free port and a served name of its own; %d and %s-N stand for them\n", sweep.UsualPort, n.Name)
 	digits := len(strconv.Itoa(len(n.Launches)))
 	for i, l := range n.Launches {
 		if i == 0 || l.Repeat != n.Launches[i-1].Repeat {
