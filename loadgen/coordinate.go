@@ -79,9 +79,10 @@ func (c *coordinator) woke(due time.Duration) {
 // health says why the run cannot go on: nothing moves, nothing succeeds, or its file cannot be written.
 func (c *coordinator) health() error {
 	r, now := c.r, c.r.since()
-	if err := r.lines.failed(); err != nil {
+	if err := r.out.out.failed(); err != nil {
 		return err
 	}
+	r.out.out.push(false)
 	if r.inFlight.Load() > 0 {
 		quiet := now - max(time.Duration(r.watch.lastMoved.Load()), time.Duration(r.openSince.Load()))
 		if quiet >= r.spec.Stall {
@@ -91,12 +92,8 @@ func (c *coordinator) health() error {
 	if r.failing.Load() < 10 {
 		return nil
 	}
-	for _, p := range r.pools {
-		for _, s := range p.slots {
-			if s.fails.Load() < 3 {
-				return nil
-			}
-		}
+	if !r.path.failing() {
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

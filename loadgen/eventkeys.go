@@ -173,6 +173,9 @@ func (s *scanner) deltaMember(key []byte) {
 		if raw, ok := s.text(); ok {
 			s.e.Reasoning = s.e.Reasoning || len(raw) > 0
 		}
+	case "role":
+		s.e.Role = true
+		s.skip()
 	case "tool_calls":
 		if s.peek() == '[' {
 			at := s.i

@@ -7,20 +7,22 @@ import (
 
 // finish makes the result when every request has ended.
 func (r *run) finish(err error) Result {
-	r.endWindow() // of a run that was stopped
 	res := r.result
 	if err != nil {
 		res.Complete = false
 	}
 	res.Values = map[string]float64{}
+	res.Span = r.lastEnd
+	res.Whole = r.summary.wholeValues(res.Span)
 	if r.win.opened < 0 {
 		res.Notes = r.notes()
 		return res
 	}
 	res.Window = r.win.length()
-	res.Values = summarize(r.win, r.spec.Classes, r.samples)
+	res.Values = r.summary.values(res.Window)
+	res.Definitions = r.summary.definitions(res.Window)
 	res.Values["client_max_silence_s"] = time.Duration(r.watch.maxSilence.Load()).Seconds()
-	res.Steady = r.watch.steady(r.win, life(r.win, r.samples))
+	res.Steady = r.watch.steady(r.win, r.summary.life())
 	gapMS := res.Values["median_itl_ms"]
 	var p50, p99 float64
 	res.Verdict, p50, p99 = r.watch.verdict(gapMS)
@@ -35,17 +37,12 @@ func (r *run) finish(err error) Result {
 }
 
 // life is the longest mean life of a request among the classes; 0 when none counts.
-func life(w window, samples []*sample) time.Duration {
-	sums, counts := map[int]time.Duration{}, map[int]time.Duration{}
-	for _, s := range samples {
-		if s.counts(w) {
-			sums[s.class] += s.e2e()
-			counts[s.class]++
-		}
-	}
+func (s *summary) life() time.Duration {
 	var longest time.Duration
-	for class, sum := range sums {
-		longest = max(longest, sum/counts[class])
+	for _, t := range s.window {
+		if t.counted > 0 {
+			longest = max(longest, t.life/time.Duration(t.counted))
+		}
 	}
 	return longest
 }
@@ -59,26 +56,26 @@ func (r *run) notes() []string {
 	if r.totals {
 		notes = append(notes, "the server tells only a request's total of tokens: it is spread evenly over the events that brought text")
 	}
-	chunks := 0
-	for _, s := range r.samples {
-		if s.outcome == Cancelled {
-			chunks += s.windowChunks
-		}
+	if r.cut > 0 {
+		notes = append(notes, fmt.Sprintf("tokens of streams that the window's end cut are counted by the tokens per event of their class: %d events", r.cut))
 	}
-	if chunks > 0 {
-		notes = append(notes, fmt.Sprintf("tokens of streams that the window's end cut are counted by the tokens per event of their class: %d events", chunks))
-	}
-	resent := 0
-	for _, p := range r.pools {
-		for _, s := range p.slots {
-			resent += s.client.resent
-		}
-	}
-	if resent > 0 {
-		notes = append(notes, fmt.Sprintf("%d requests met a connection that the server was closing, and went over a new one", resent))
+	if n := r.path.resent(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d requests met a connection that the server was closing, and went over a new one", n))
 	}
 	if r.blank {
 		notes = append(notes, "some requests ended well without a finish reason")
 	}
 	return notes
+}
+
+func (r *run) recordHead() RecordHead {
+	s := &r.spec
+	return RecordHead{
+		Schema: 1, Started: r.start, URL: s.URL, Route: s.Route, Model: s.Model, Seed: s.Seed, Salt: s.Salt,
+		Parts: 1, Classes: s.Classes, Client: ClientConn, Stamps: StampsUser,
+	}
+}
+
+func (r *run) recordEnd(res *Result) RecordEnd {
+	return RecordEnd{Complete: res.Complete, Ended: r.lastEnd, Verdict: res.Verdict}
 }

@@ -52,6 +52,9 @@ type Spec struct {
 	// Requests receives one JSON line for each request that ended, in the order of their ends; nil: none are kept.
 	// Each line is a [Request].
 	Requests io.Writer
+	// Record receives the raw record: every event of every request, in some 7 bytes each, while the run goes on. It is
+	// read with [ReadRecord], also after the process was killed. nil: none is kept.
+	Record io.Writer
 	// OnWindow is called when the window opens (open) and when it closes, before the streams are cut.
 	OnWindow func(open bool)
 	// OnProgress is called about once a second.
@@ -135,7 +138,15 @@ type Result struct {
 	// asked for; latency is of requests both sent and ended well inside. A percentile is an observed value (nearest rank) and
 	// absent below 30 samples for p90, 60 for p95, 100 for p99; a token is a sample of itl, a request of the
 	// others. A request with a failure is in no metric.
-	Values   map[string]float64
+	Values map[string]float64
+	// Definitions are latencies of the window by the other definitions in use: content_ttft (to the first visible text),
+	// chunk_gap (between two events that bear tokens, whatever they hold), ntpot (E2E ÷ tokens), stream_latency (to the stream's own
+	// end mark), with the names of Values.
+	Definitions map[string]float64
+	// Whole are the values of the whole run, from its first request to its last: start burst, warm-up and drain
+	// included. It took Span.
+	Whole    map[string]float64
+	Span     time.Duration
 	Failures map[string]int // requests by kind of failure, over warm-up and window
 	Notes    []string
 	// Rejected is how many requests the server refused by rule (queue full, prompt too long); Sent

@@ -23,6 +23,11 @@ type request struct {
 	bytes  []byte // the whole HTTP request
 }
 
+// record begins the record of the request.
+func (r *request) record() Record {
+	return Record{Stream: r.stream, Index: r.index, AskedInput: r.input, AskedOutput: r.output}
+}
+
 // Streams of requests. Their contents are disjoint.
 const (
 	warmUp   = "warmup"

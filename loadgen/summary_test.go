@@ -7,9 +7,18 @@ import (
 	"time"
 )
 
-// good is a request that counts: sent at a time, first token after, then n−1 tokens a gap apart.
+// summarize computes the values of a window from samples.
+func summarize(w window, classes []Class, samples []*sample) map[string]float64 {
+	s := newSummary(classes)
+	for _, x := range samples {
+		s.window[x.class].add(x, classes[x.class].SLO, w, x.windowTokens, x.windowChunks)
+	}
+	return s.values(w.length())
+}
+
+// goodSample is a request that counts: sent at a time, first token after, then n−1 tokens a gap apart.
 func goodSample(class int, sent, ttft, gap time.Duration, n int) *sample {
-	s := &sample{class: class, stream: measured, verdict: verdict{outcome: OK}, sent: sent, first: sent + ttft, askedOut: n, completion: n, prompt: 10, chunks: n}
+	s := &sample{class: class, stream: measured, verdict: verdict{outcome: OK}, sent: sent, first: sent + ttft, shown: -1, tail: -1, completion: n, prompt: 10, chunks: n}
 	s.last = s.first + time.Duration(n-1)*gap
 	s.end = s.last
 	for range n - 1 {
@@ -50,9 +59,14 @@ func TestPercentilesNeedSamples(t *testing.T) {
 
 // Tokens of one event share its gap evenly, and each is a sample.
 func TestGapsWeighTokens(t *testing.T) {
-	g := gaps{newGap(30*msec, 3), newGap(40*msec, 1), newGap(12*msec, 6)}
+	g := []gap{newGap(30*msec, 3), newGap(40*msec, 1), newGap(12*msec, 6)}
 	v := map[string]float64{}
-	g.put(v, "", "itl")
+	var d dist
+	for _, x := range g {
+		d.add(x.perToken(), x.tokens())
+	}
+	d.put(v, "", "itl")
+	slices.Sort(g)
 	wantValues(t, v, map[string]float64{"mean_itl_ms": 8.2, "median_itl_ms": 2, "max_itl_ms": 40})
 	if got := gapQuantile(g, 0.9); got != 10*msec {
 		t.Errorf("p90 of ten tokens is %v, want the ninth: 10ms", got)

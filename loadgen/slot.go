@@ -1,0 +1,180 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/sourcegraph/conc"
+)
+
+// path is a way for requests to the server and back.
+type path interface {
+	// prepare opens the connections that the closed pools need.
+	prepare(ctx context.Context) error
+	// drive keeps the pools busy until ctx ends. Then it cuts what is in flight, hands over every request, and
+	// closes every connection before it returns.
+	drive(ctx context.Context)
+	// failing says whether each slot's last three requests failed without a token.
+	failing() bool
+	// resent counts the requests that went over a new connection because the old one was being closed.
+	resent() int
+	// load adds what the path observed of itself until now.
+	load(*shot)
+}
+
+// connPath holds each slot by a goroutine of its own over a net.Conn: for TLS, for connections in memory and for
+// systems without epoll. Events are stamped after the goroutine woke up.
+type connPath struct {
+	run   *run
+	slots []*slot
+	stats connStats
+}
+
+// connStats is what all slots observed.
+type connStats struct {
+	reads, events, coalesced atomic.Int64
+	turn                     hist // from a slot's release to its next request
+}
+
+func newConnPath(r *run, feeds []*feed, dial func(context.Context) (net.Conn, error)) *connPath {
+	p := &connPath{run: r}
+	for _, f := range feeds {
+		for range r.spec.Classes[f.class].Concurrency {
+			s := &slot{path: p, feed: f}
+			s.client = &client{dial: dial, timeout: r.spec.RequestTimeout, since: r.since, onRead: s.onRead}
+			p.slots = append(p.slots, s)
+		}
+	}
+	return p
+}
+
+func (p *connPath) prepare(context.Context) error { return nil } // each slot dials with its first request
+
+func (p *connPath) drive(ctx context.Context) {
+	var workers conc.WaitGroup
+	for _, s := range p.slots {
+		workers.Go(func() { s.loop(ctx) })
+	}
+	<-ctx.Done()
+	for _, s := range p.slots {
+		s.client.stop()
+	}
+	workers.Wait()
+}
+
+func (p *connPath) failing() bool {
+	for _, s := range p.slots {
+		if s.fails.Load() < 3 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *connPath) resent() int {
+	n := 0
+	for _, s := range p.slots {
+		n += s.client.resent
+	}
+	return n
+}
+
+func (p *connPath) load(s *shot) {
+	s.reads += p.stats.reads.Load()
+	s.events += p.stats.events.Load()
+	s.coalesced += p.stats.coalesced.Load()
+	p.stats.turn.shot(&s.turn)
+}
+
+// slot sends one request after the other over its own connection.
+type slot struct {
+	path   *connPath
+	feed   *feed
+	client *client
+	freed  time.Duration // when it became free
+	fails  atomic.Int32  // requests in a row that failed without a token
+}
+
+// Back-off of a slot whose requests fail without a token.
+const (
+	backoffFirst = 50 * time.Millisecond
+	backoffMax   = 2 * time.Second
+)
+
+func backoff(fails int32) time.Duration { return min(backoffFirst<<min(fails-1, 10), backoffMax) }
+
+// loop keeps the slot busy until ctx ends.
+func (s *slot) loop(ctx context.Context) {
+	defer s.client.drop()
+	for ctx.Err() == nil {
+		s.freed = s.path.run.since()
+		req, ok := s.feed.next(ctx)
+		if !ok {
+			return
+		}
+		s.send(ctx, req)
+		s.feed.back(req.bytes)
+		if n := s.fails.Load(); n > 0 {
+			wait(ctx, backoff(n))
+		}
+	}
+}
+
+// wait sleeps unless ctx ends first.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// send does one request and hands its record over.
+func (s *slot) send(ctx context.Context, req request) {
+	r := s.path.run
+	admit := r.since()
+	r.begin()
+	trip, err := s.client.do(ctx, req.bytes)
+	reply := &s.client.reply
+	f := r.out.blank()
+	f.class, f.open = req.class, false
+	f.rec = req.record()
+	f.rec.Sched, f.rec.Admit, f.rec.Send, f.rec.Sent, f.rec.Resent = s.freed, admit, trip.send, trip.sent, trip.resent
+	f.rec.Retransmits = unknown
+	v := reply.judge(req.output, err)
+	if v.outcome != OK {
+		if cause := context.Cause(ctx); cause != nil {
+			v = cancelled(cause)
+		} else if reply.track.bearing == 0 {
+			s.fails.Add(1)
+		}
+	}
+	if trip.send >= 0 {
+		s.path.stats.turn.add(trip.send - s.freed)
+	}
+	r.ended(f, reply, v, r.since())
+}
+
+// cancelled is the verdict on a request that the run itself ended.
+func cancelled(cause error) verdict {
+	if errors.Is(cause, ErrStalled) {
+		return verdict{Failed, KindStalled, cause.Error()}
+	}
+	return verdict{Cancelled, "", cause.Error()}
+}
+
+// onRead runs after each read.
+func (s *slot) onRead(reply *reply, _ int) {
+	if reply.texts > 0 && s.fails.Load() != 0 {
+		s.fails.Store(0)
+	}
+	p := &s.path.stats
+	p.reads.Add(1)
+	p.events.Add(int64(reply.arrived))
+	p.coalesced.Add(int64(max(0, reply.arrived-1)))
+	s.path.run.arrived(reply)
+}
