@@ -135,7 +135,7 @@ func BenchmarkClient(b *testing.B) {
 				b.Fatal(err)
 			}
 			spec.URL = blaster(b, len(m.make(0, measured, 0, nil).bytes), answer)
-			dial, err := dialer(&spec)
+			dial, _, err := dialer(&spec)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -39,16 +39,16 @@ type client struct {
 	resent int           // requests sent again over a new connection
 }
 
-// dialer returns a function that connects to the server of a URL.
-func dialer(spec *Spec) (func(ctx context.Context) (net.Conn, error), error) {
+// dialer returns a function that connects to the server of a URL, and its address.
+func dialer(spec *Spec) (dial func(ctx context.Context) (net.Conn, error), address string, err error) {
 	u, err := url.Parse(spec.URL)
 	if err != nil {
-		return nil, fmt.Errorf("server's URL: %w", err)
+		return nil, "", fmt.Errorf("server's URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("server's URL %q is not http://HOST:PORT", spec.URL)
+		return nil, "", fmt.Errorf("server's URL %q is not http://HOST:PORT", spec.URL)
 	}
-	address := u.Host
+	address = u.Host
 	if u.Port() == "" {
 		port := "80"
 		if u.Scheme == "https" {
@@ -71,7 +71,7 @@ func dialer(spec *Spec) (func(ctx context.Context) (net.Conn, error), error) {
 			return nil, err
 		}
 		return secure, nil
-	}, nil
+	}, address, nil
 }
 
 // stop closes the connection, also under a request, and refuses new ones.

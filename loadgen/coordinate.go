@@ -67,9 +67,7 @@ func (c *coordinator) due() time.Duration {
 // woke notes a wake-up by the timer.
 func (c *coordinator) woke(due time.Duration) {
 	r, now := c.r, c.r.since()
-	if r.opened() >= 0 {
-		r.watch.late = append(r.watch.late, max(0, now-due))
-	}
+	r.watch.late = append(r.watch.late, max(0, now-due))
 	for c.nextTick <= now {
 		c.nextTick += tick
 	}
@@ -146,6 +144,7 @@ func (c *coordinator) full() bool {
 
 // open opens the window.
 func (r *run) open() {
+	r.shots.open = r.shoot()
 	r.mu.Lock()
 	now := time.Now()
 	r.win.opened = now.Sub(r.start)
@@ -154,6 +153,7 @@ func (r *run) open() {
 	r.watch.marks = append(r.watch.marks, mark{r.win.opened, r.live.Load()})
 	close(r.openedC)
 	r.mu.Unlock()
+	r.out.out.note(frameMark, RecordMark{markOpened, r.win.opened})
 	if r.spec.OnWindow != nil {
 		r.spec.OnWindow(true)
 	}
@@ -172,6 +172,9 @@ func (r *run) closeWindow() {
 func (r *run) endWindow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.shots.close == nil {
+		r.shots.close = r.shoot()
+	}
 	if r.win.opened < 0 || r.win.closed != never {
 		return
 	}
@@ -182,6 +185,7 @@ func (r *run) endWindow() {
 	if r.inFlight.Load() > 0 {
 		r.watch.silence(r.win.closed - max(time.Duration(r.watch.lastByte.Load()), r.win.opened))
 	}
+	r.out.out.note(frameMark, RecordMark{markClosed, r.win.closed})
 }
 
 // tell calls OnProgress about once a second.

@@ -1,5 +1,11 @@
 package loadgen
 
+import (
+	"fmt"
+	"maps"
+	"time"
+)
+
 // How requests travel.
 const (
 	ClientEpoll = "epoll"    // the fast path: threads of their own over epoll
@@ -10,14 +16,196 @@ const (
 // Who stamps events.
 const (
 	StampsKernel = "kernel" // when the bytes came to the host
-	StampsUser   = "user"   // when the client had read them
+	StampsUser   = "user"   // when the client had read them: later by the client's own lateness
 )
 
-// Evidence is what a run observed of its own client.
-type Evidence struct{}
+// Evidence is what a client observed of itself over a stretch of time. What cannot be known is absent.
+//
+//	reads, events            of the sockets; of the streams, of any kind
+//	coalesced_share          of the events: they shared a read with a later one, so that their stamps are upper bounds
+//	late_coalesced_share     the same because the client was late: the bytes had lain there for 0.2 ms (kernel stamps only)
+//	unstamped_reads          reads without a kernel stamp, although the run has kernel stamps
+//	stamp_gap_p50_us, _p99_us, _max_us   from the kernel's stamp to the client's own: its lateness, measured
+//	turn_p50_us, _p99_us, _max_us        from the release of a slot, or from the planned time, to the request's first byte
+//	slot_idle_share          of the time of all slots: free, with the next request not yet sent
+//	starved                  times that a slot was free and no request was prepared
+//	timer_late_p50_ms, _p99_ms           how late a timer of the Go scheduler woke
+//	busy_share               of the time of the busiest shard: not waiting for events
+//	cpu_share                the same: on a core
+//	run_delay_share          of the time of the worst shard: ready to run, and without a core
+//	steal_share              of the machine's time: taken by other machines of its host
+//	gc_cycles, gc_pause_ms, gc_pause_max_ms   of the garbage collector
+//	losses                   TCP segments that were sent again or came out of order
+//	clock_steps, clock_step_max_ms       times that the real-time clock was set
+//	lost_records             requests that the disk was too slow for: they are in no file
+//	files_left, ports_left   at the end: descriptors, local ports to the server
+type Evidence map[string]float64
 
-// shot is what a path observed of itself until a moment.
+// shot is what a client observed of itself until a moment.
 type shot struct {
+	at                       time.Duration
 	reads, events, coalesced int64
-	turn                     histShot
+	lateCoalesced, unstamped int64
+	starved, losses          int64
+	steps, worstStep         int64
+	lost                     int
+	kernel                   bool
+	gap, turn                histShot
+	shards                   []shardShot
+	late                     int // wake-ups of the coordinator's timer
+	machine                  machineShot
+}
+
+// shardShot is what one shard's thread did until a moment.
+type shardShot struct {
+	idle       time.Duration // waiting for events
+	cpu, delay time.Duration // on a core; ready, without one; −1: not known
+}
+
+// shoot observes the client now.
+func (r *run) shoot() *shot {
+	s := &shot{at: r.since(), lost: r.out.out.dropped(), late: len(r.watch.late)}
+	r.path.load(s)
+	s.machine = shootMachine()
+	return s
+}
+
+// between is the evidence of the stretch from a to b. slots is the number of requests that were to be kept in flight.
+func (r *run) between(a, b *shot, slots int) Evidence {
+	e := Evidence{}
+	length := b.at - a.at
+	if length <= 0 {
+		return e
+	}
+	e["reads"], e["events"] = float64(b.reads-a.reads), float64(b.events-a.events)
+	if n := b.events - a.events; n > 0 {
+		e["coalesced_share"] = float64(b.coalesced-a.coalesced) / float64(n)
+		if b.kernel {
+			e["late_coalesced_share"] = float64(b.lateCoalesced-a.lateCoalesced) / float64(n)
+		}
+	}
+	gap, turn := b.gap, b.turn
+	gap.minus(&a.gap)
+	turn.minus(&a.turn)
+	if b.kernel {
+		e["unstamped_reads"] = float64(b.unstamped - a.unstamped)
+		e.spread("stamp_gap", &gap)
+		e["clock_steps"] = float64(b.steps - a.steps)
+		if b.steps > a.steps {
+			e["clock_step_max_ms"] = float64(b.worstStep) / 1e6
+		}
+	}
+	e.spread("turn", &turn)
+	if slots > 0 {
+		e["slot_idle_share"] = float64(turn.sum) / float64(length) / float64(slots)
+	}
+	e["starved"], e["losses"] = float64(b.starved-a.starved), float64(b.losses-a.losses)
+	e["lost_records"] = float64(b.lost - a.lost)
+	if late := r.watch.late[a.late:b.late]; len(late) > 0 {
+		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = lateness(late)
+	}
+	e.shards(a, b, length)
+	maps.Copy(e, b.machine.minus(&a.machine))
+	return e
+}
+
+// room says what limits the number of connections.
+type room struct {
+	files int // descriptors that this process may still open; −1: not known
+	ports int // of this host to the server's address that are free; −1: not known
+}
+
+func (e Evidence) addRoom(r room) {
+	if r.files >= 0 {
+		e["files_left"] = float64(r.files)
+	}
+	if r.ports >= 0 {
+		e["ports_left"] = float64(r.ports)
+	}
+}
+
+func (e Evidence) spread(name string, h *histShot) {
+	if h.total == 0 {
+		return
+	}
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	e[name+"_p50_us"], e[name+"_p99_us"], e[name+"_max_us"] = us(h.quantile(0.5)), us(h.quantile(0.99)), us(h.most())
+}
+
+// shards writes what the worst of the shards did.
+func (e Evidence) shards(a, b *shot, length time.Duration) {
+	for i, s := range b.shards {
+		var before shardShot
+		if i < len(a.shards) {
+			before = a.shards[i]
+		}
+		share := func(name string, d time.Duration) {
+			e[name] = max(e[name], float64(d)/float64(length))
+		}
+		share("busy_share", length-(s.idle-before.idle))
+		if s.cpu >= 0 && before.cpu >= 0 {
+			share("cpu_share", s.cpu-before.cpu)
+			share("run_delay_share", s.delay-before.delay)
+		}
+	}
+}
+
+// Limits of the verdict.
+const (
+	busyBound, busySuspect   = 0.95, 0.80
+	delayBound, delaySuspect = 0.30, 0.05
+	idleBound, idleSuspect   = 0.10, 0.02
+	stealSuspect             = 0.05
+	lateShareSuspect         = 0.01
+	pauseSuspect             = 10 // ms
+)
+
+// verdict judges the client: was it, and not the server, the limit? gapMS is the median time between tokens, against
+// which lateness is measured; 0: not known. planned says that requests had planned times.
+func (e Evidence) verdict(gapMS float64, kernel, planned bool) (word string, why []string) {
+	word = Valid
+	found := func(level string, format string, args ...any) {
+		if word == Valid || level == ClientBound {
+			word = level
+		}
+		why = append(why, fmt.Sprintf(format, args...))
+	}
+	level := func(value, bound, suspect float64, format string) {
+		switch {
+		case value > bound:
+			found(ClientBound, format, 100*value)
+		case value > suspect:
+			found(Suspect, format, 100*value)
+		}
+	}
+	if n := e["lost_records"]; n > 0 {
+		found(ClientBound, "%.0f requests are in no file: the disk was too slow", n)
+	}
+	if p50, p99 := e["timer_late_p50_ms"], e["timer_late_p99_ms"]; p50 > max(5, gapMS/2) {
+		found(ClientBound, "the client's timer woke %.1f ms late in the median, against %.1f ms between tokens", p50, gapMS)
+	} else if !kernel && p99 > max(10, gapMS) {
+		found(Suspect, "the client's own timer woke late: p50 %.1f ms, p99 %.1f ms, against %.1f ms between tokens", p50, p99, gapMS)
+	}
+	if late := e["stamp_gap_p99_us"] / 1000; late > 1+gapMS/20 {
+		found(Suspect, "the client read its sockets %.1f ms late at p99; the kernel's stamps hold, the sending of the next requests was as late", late)
+	}
+	if p50, p99 := e["turn_p50_us"]/1000, e["turn_p99_us"]/1000; planned && p50 > 5 {
+		found(ClientBound, "requests went %.1f ms late in the median", p50)
+	} else if planned && p99 > 1 {
+		found(Suspect, "requests went %.1f ms late at p99", p99)
+	}
+	if !planned {
+		level(e["slot_idle_share"], idleBound, idleSuspect, "slots stood free for %.1f %% of the time: fewer requests were in flight than asked")
+	}
+	level(e["busy_share"], busyBound, busySuspect, "the busiest thread had no rest for %.0f %% of the time")
+	level(e["run_delay_share"], delayBound, delaySuspect, "the client waited for a core for %.1f %% of the time")
+	level(e["steal_share"], 1, stealSuspect, "other machines of this host took %.1f %% of the time")
+	level(e["late_coalesced_share"], 1, lateShareSuspect, "%.1f %% of the events were read late together with others: their stamps are upper bounds")
+	if ms := e["gc_pause_max_ms"]; ms > pauseSuspect {
+		found(Suspect, "the garbage collector paused for %.1f ms", ms)
+	}
+	if n := e["clock_steps"]; n > 0 {
+		found(Suspect, "the real-time clock was set %.0f times, by up to %.1f ms: stamps near that moment are wrong by as much", n, e["clock_step_max_ms"])
+	}
+	return word, why
 }

@@ -14,8 +14,16 @@ func (r *run) finish(err error) Result {
 	res.Values = map[string]float64{}
 	res.Span = r.lastEnd
 	res.Whole = r.summary.wholeValues(res.Span)
+	res.Client, res.Stamps = r.path.kind()
+	slots := 0
+	for _, c := range r.spec.Classes {
+		slots += c.Concurrency
+	}
+	res.WholeEvidence = r.between(r.shots.begin, r.shots.close, slots)
+	res.WholeEvidence.addRoom(r.path.room())
+	res.WholeVerdict, _ = res.WholeEvidence.verdict(res.Whole["median_itl_ms"], res.Stamps == StampsKernel, false)
 	if r.win.opened < 0 {
-		res.Notes = r.notes()
+		res.Notes = r.notes(&res)
 		return res
 	}
 	res.Window = r.win.length()
@@ -23,16 +31,12 @@ func (r *run) finish(err error) Result {
 	res.Definitions = r.summary.definitions(res.Window)
 	res.Values["client_max_silence_s"] = time.Duration(r.watch.maxSilence.Load()).Seconds()
 	res.Steady = r.watch.steady(r.win, r.summary.life())
-	gapMS := res.Values["median_itl_ms"]
-	var p50, p99 float64
-	res.Verdict, p50, p99 = r.watch.verdict(gapMS)
-	if len(r.watch.late) >= enough(0.99) {
+	res.Evidence = r.between(r.shots.open, r.shots.close, slots)
+	if p99, ok := res.Evidence["timer_late_p99_ms"]; ok && r.shots.close.late-r.shots.open.late >= enough(0.99) {
 		res.Values["client_lag_p99_ms"] = p99
 	}
-	res.Notes = r.notes()
-	if res.Verdict != Valid {
-		res.Notes = append(res.Notes, fmt.Sprintf("the client's own timer woke late: p50 %.1f ms, p99 %.1f ms, against %.1f ms between tokens", p50, p99, gapMS))
-	}
+	res.Verdict, res.Why = res.Evidence.verdict(res.Values["median_itl_ms"], res.Stamps == StampsKernel, false)
+	res.Notes = append(r.notes(&res), res.Why...)
 	return res
 }
 
@@ -47,8 +51,26 @@ func (s *summary) life() time.Duration {
 	return longest
 }
 
+// plateau is the share of the times between events that are about 40 ms, where a delayed acknowledgement ends, when
+// they stand alone there.
+func (s *summary) plateau() (share float64, ok bool) {
+	var all dist
+	for _, t := range s.window {
+		all.join(&t.gap)
+	}
+	if all.n < 100 {
+		return 0, false
+	}
+	at := func(from, to float64) float64 {
+		return float64(all.below(time.Duration(to*1e6))-all.below(time.Duration(from*1e6))) / float64(all.n)
+	}
+	share = at(39, 45)
+	median := ms(all.quantile(0.5))
+	return share, share >= 0.02 && share > 4*(at(33, 39)+at(45, 51)) && (median < 33 || median > 51)
+}
+
 // notes are what a reader of the numbers must know.
-func (r *run) notes() []string {
+func (r *run) notes(res *Result) []string {
 	var notes []string
 	if !r.maker.ids {
 		notes = append(notes, "prompts are text: their lengths are words, the server's count of tokens is recorded")
@@ -62,6 +84,12 @@ func (r *run) notes() []string {
 	if n := r.path.resent(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests met a connection that the server was closing, and went over a new one", n))
 	}
+	if n := res.WholeEvidence["losses"]; n > 0 {
+		notes = append(notes, fmt.Sprintf("the network lost or reordered %.0f segments", n))
+	}
+	if share, ok := r.summary.plateau(); ok {
+		notes = append(notes, fmt.Sprintf("%.1f %% of the times between events are about 40 ms, and few are near it: the delayed acknowledgement of TCP meets Nagle's rule at the server or a proxy (TCP_NODELAY is missing there)", 100*share))
+	}
 	if r.blank {
 		notes = append(notes, "some requests ended well without a finish reason")
 	}
@@ -70,12 +98,13 @@ func (r *run) notes() []string {
 
 func (r *run) recordHead() RecordHead {
 	s := &r.spec
+	client, stamps := r.path.kind()
 	return RecordHead{
 		Schema: 1, Started: r.start, URL: s.URL, Route: s.Route, Model: s.Model, Seed: s.Seed, Salt: s.Salt,
-		Parts: 1, Classes: s.Classes, Client: ClientConn, Stamps: StampsUser,
+		Parts: 1, Classes: s.Classes, Client: client, Stamps: stamps,
 	}
 }
 
 func (r *run) recordEnd(res *Result) RecordEnd {
-	return RecordEnd{Complete: res.Complete, Ended: r.lastEnd, Verdict: res.Verdict}
+	return RecordEnd{Complete: res.Complete, Ended: r.lastEnd, Verdict: res.Verdict, Evidence: res.Evidence}
 }

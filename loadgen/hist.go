@@ -10,7 +10,7 @@ import (
 type hist struct {
 	counts [histSize]atomic.Int64
 	total  atomic.Int64
-	most   atomic.Int64 // ns
+	sum    atomic.Int64 // ns
 }
 
 const (
@@ -32,15 +32,14 @@ func histValue(i int) time.Duration {
 func (h *hist) add(d time.Duration) {
 	h.counts[histBucket(d)].Add(1)
 	h.total.Add(1)
-	if int64(d) > h.most.Load() {
-		h.most.Store(int64(d)) // of several writers one may win wrongly: it is near the most all the same
-	}
+	h.sum.Add(int64(d))
 }
 
 // histShot is what a hist held at a moment.
 type histShot struct {
 	counts [histSize]int64
 	total  int64
+	sum    int64 // ns
 }
 
 // shot adds what the hist holds to s.
@@ -50,6 +49,7 @@ func (h *hist) shot(s *histShot) {
 		s.counts[i] += n
 		s.total += n
 	}
+	s.sum += h.sum.Load()
 }
 
 // minus takes away what was there before.
@@ -58,6 +58,7 @@ func (s *histShot) minus(before *histShot) {
 		s.counts[i] -= before.counts[i]
 	}
 	s.total -= before.total
+	s.sum -= before.sum
 }
 
 // quantile is the middle of the bucket of the q quantile; 0 for none.
@@ -72,4 +73,14 @@ func (s *histShot) quantile(q float64) time.Duration {
 		}
 	}
 	return histValue(histSize - 1)
+}
+
+// most is the upper end of the highest bucket that holds something.
+func (s *histShot) most() time.Duration {
+	for i := histSize - 1; i >= 0; i-- {
+		if s.counts[i] > 0 {
+			return histValue(i)
+		}
+	}
+	return 0
 }

@@ -28,6 +28,11 @@ type Spec struct {
 	Header map[string]string
 	// Dial opens a connection to the server. nil: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Client chooses how requests travel: [ClientEpoll], the fast and exact way, or [ClientConn]. Empty: the
+	// fast way where it can be had (Linux, plain HTTP, no Dial). [Result] says which it was.
+	Client string
+	// Shards is the number of threads of the fast way. Zero: one for each 1,024 streams, at most half of the cores.
+	Shards int
 
 	Classes []Class
 	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:
@@ -132,7 +137,14 @@ type Result struct {
 	Closed   time.Time
 	Window   time.Duration // Closed − Opened, from the monotonic clock
 	Steady   *bool         // the halves of the window agree within 5 %; nil: too short to say
-	Verdict  string        // [Valid], [Suspect] or [ClientBound]
+	Verdict  string        // on the window: [Valid], [Suspect] or [ClientBound]
+	Why      []string      // what speaks against the numbers, in words
+	// Evidence is what the client observed of itself over the window, WholeEvidence over the whole run, on which
+	// WholeVerdict rests.
+	Evidence, WholeEvidence Evidence
+	WholeVerdict            string
+	Client                  string // how requests travelled: [ClientEpoll], or with a wider error [ClientConn] or [ClientHTTP]
+	Stamps                  string // who stamped events: [StampsKernel] or [StampsUser]
 	// Values are the metrics and counts by the names of results/README.md, for all classes and, where there are
 	// several, with the prefix "CLASS_" for each. Throughput counts what arrived inside the window, whenever it was
 	// asked for; latency is of requests both sent and ended well inside. A percentile is an observed value (nearest rank) and

@@ -19,7 +19,7 @@ func Probe(ctx context.Context, spec Spec, ask Ask) (Answer, error) {
 	if err != nil {
 		return answer, fmt.Errorf("probe: %w", err)
 	}
-	dial, err := dialer(&spec)
+	dial, _, err := dialer(&spec)
 	if err != nil {
 		return answer, fmt.Errorf("probe: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,8 @@ type run struct {
 	openSince atomic.Int64 // when inFlight last rose from zero, ns since the start
 	live      atomic.Int64 // tokens received, or text events where the server does not count as it goes
 	failing   atomic.Int64 // requests that failed since the last token
+
+	shots struct{ begin, open, close *shot } // what the client observed of itself; open is nil before the window
 
 	openedAt atomic.Int64 // win.opened, to be read without the lock
 
@@ -81,13 +84,13 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 	collector.Go(r.out.loop)
 	makers.Go(func() { r.path.drive(ctx) })
 	err = r.coordinate(ctx)
+	r.endWindow() // of a run that was stopped
 	cause := err
 	if cause == nil {
 		cause = errClosing
 	}
 	cancel(cause)
 	makers.Wait()
-	r.endWindow() // of a run that was stopped
 	r.out.close()
 	collector.Wait()
 	result := r.finish(err)
@@ -125,11 +128,23 @@ func newRun(spec Spec) (*run, error) {
 	return r, err
 }
 
-// newPath chooses the way of the requests.
+// newPath chooses the way of the requests: the fast one where it can be had.
 func newPath(r *run) (path, error) {
-	dial, err := dialer(&r.spec)
+	dial, address, err := dialer(&r.spec)
 	if err != nil {
 		return nil, err
+	}
+	plain := strings.HasPrefix(r.spec.URL, "http://") && r.spec.Dial == nil
+	switch r.spec.Client {
+	case "", ClientEpoll:
+		if plain {
+			if p := newShardPath(r, address); p != nil {
+				return p, nil
+			}
+		}
+		if r.spec.Client == ClientEpoll {
+			return nil, errors.New("the client over epoll needs Linux and plain HTTP over TCP")
+		}
 	}
 	return newConnPath(r, r.feeds, dial), nil
 }
@@ -138,6 +153,7 @@ func newPath(r *run) (path, error) {
 func (r *run) begins() {
 	r.start = time.Now()
 	r.out.out.note(frameHead, r.recordHead())
+	r.shots.begin = r.shoot()
 }
 
 // since is the time since the start of the run, from the monotonic clock.

@@ -21,6 +21,10 @@ type path interface {
 	failing() bool
 	// resent counts the requests that went over a new connection because the old one was being closed.
 	resent() int
+	// kind says how requests travel, and who stamps events.
+	kind() (client, stamps string)
+	// room is what is left for further connections, asked before the connections are closed.
+	room() room
 	// load adds what the path observed of itself until now.
 	load(*shot)
 }
@@ -81,6 +85,10 @@ func (p *connPath) resent() int {
 	}
 	return n
 }
+
+func (p *connPath) kind() (client, stamps string) { return ClientConn, StampsUser }
+
+func (p *connPath) room() room { return room{unknown, unknown} }
 
 func (p *connPath) load(s *shot) {
 	s.reads += p.stats.reads.Load()

@@ -127,6 +127,20 @@ func (d *dist) at(rank int) time.Duration {
 // quantile is the q quantile: an observed value.
 func (d *dist) quantile(q float64) time.Duration { return d.at(rank(d.n, q)) }
 
+// below counts the samples under x.
+func (d *dist) below(x time.Duration) int {
+	n := 0
+	for _, g := range d.exact {
+		if g.perToken() < x {
+			n += g.tokens()
+		}
+	}
+	for i := range min(bucketOf(x), len(d.buckets)) {
+		n += d.buckets[i]
+	}
+	return n
+}
+
 // put writes mean, median, standard deviation (of the population), percentiles and maximum of the
 // samples, in ms, under "PREFIXmean_NAME_ms" and so on.
 func (d *dist) put(v map[string]float64, prefix, name string) {

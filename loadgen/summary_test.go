@@ -200,15 +200,17 @@ func TestClientVerdict(t *testing.T) {
 		{15 * msec, 30 * msec, 20, ClientBound},
 		{4 * msec, 9 * msec, 1, Valid},
 	} {
-		w := &watch{}
+		var late []time.Duration
 		for i := range 200 {
 			d := c.usual
 			if i%40 == 0 {
 				d = c.worst
 			}
-			w.late = append(w.late, d)
+			late = append(late, d)
 		}
-		if got, _, _ := w.verdict(c.gapMS); got != c.want {
+		e := Evidence{}
+		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = lateness(late)
+		if got, _ := e.verdict(c.gapMS, false, false); got != c.want {
 			t.Errorf("usually %v late, at worst %v, gaps of %v ms: %s, want %s", c.usual, c.worst, c.gapMS, got, c.want)
 		}
 	}

@@ -13,7 +13,7 @@ type watch struct {
 	lastMoved  atomic.Int64 // the same, without keep-alive comments
 	maxSilence atomic.Int64 // in the window, ns
 
-	late  []time.Duration // of the coordinator's timer, in the window
+	late  []time.Duration // of the coordinator's timer
 	marks []mark
 }
 
@@ -31,6 +31,15 @@ func (w *watch) byteAt(now time.Duration, moved bool, opened time.Duration) {
 	before := time.Duration(w.lastByte.Swap(int64(now)))
 	if opened >= 0 {
 		w.silence(now - max(before, opened))
+	}
+}
+
+// span notes the reads of one wake-up, the first of them at first and the last at last.
+func (w *watch) span(first, last time.Duration, moved bool, opened time.Duration) {
+	w.byteAt(first, moved, opened)
+	w.lastByte.Store(int64(last))
+	if moved {
+		w.lastMoved.Store(int64(last))
 	}
 }
 
@@ -99,19 +108,8 @@ const (
 	ClientBound = "client_bound" // the client itself was the limit
 )
 
-// verdict compares how late the client's own timer woke with the time between tokens: a client that is
-// usually half such a gap late measures itself; one whose latest percent is a whole gap late has doubtful tails.
-func (w *watch) verdict(gapMS float64) (word string, p50, p99 float64) {
-	if len(w.late) == 0 {
-		return Valid, 0, 0
-	}
-	d := slices.Sorted(slices.Values(w.late))
-	p50, p99 = ms(d[rank(len(d), 0.5)]), ms(d[rank(len(d), 0.99)])
-	switch {
-	case p50 > max(5, gapMS/2):
-		return ClientBound, p50, p99
-	case p99 > max(10, gapMS):
-		return Suspect, p50, p99
-	}
-	return Valid, p50, p99
+// lateness is how late the wake-ups of a timer were, in ms.
+func lateness(late []time.Duration) (p50, p99 float64) {
+	d := slices.Sorted(slices.Values(late))
+	return ms(d[rank(len(d), 0.5)]), ms(d[rank(len(d), 0.99)])
 }
