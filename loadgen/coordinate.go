@@ -135,7 +135,11 @@ func (c *coordinator) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, class := range r.spec.Classes {
-		if r.inside[i] < r.spec.Window.Requests[class.Name] {
+		n := r.inside[i]
+		if r.spec.Window.Exactly {
+			n = r.over[i]
+		}
+		if n < r.spec.Window.Requests[class.Name] {
 			return false
 		}
 	}

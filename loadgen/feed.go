@@ -3,6 +3,7 @@ package loadgen
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // feed prepares the requests of one class ahead of their use, so that nothing is made on the timing path.
@@ -22,6 +23,8 @@ type queue struct {
 	low    chan struct{} // of capacity 1: half of it is gone
 	primed chan struct{} // closed when it was full for the first time
 	once   sync.Once
+	limit  int          // of requests; 0: none
+	given  atomic.Int64 // requests taken
 }
 
 const (
@@ -43,6 +46,9 @@ func newFeed(m *maker, class int, opened <-chan struct{}) *feed {
 		q.name, q.ready = name, make(chan request, n)
 		q.low, q.primed = make(chan struct{}, 1), make(chan struct{})
 	}
+	if w := &m.spec.Window; w.Exactly {
+		f.measured.limit = w.Requests[c.Name]
+	}
 	return f
 }
 
@@ -50,7 +56,7 @@ func newFeed(m *maker, class int, opened <-chan struct{}) *feed {
 func (f *feed) prepare(ctx context.Context, q *queue, done <-chan struct{}) {
 	defer q.once.Do(func() { close(q.primed) })
 	for i := 0; ; {
-		for len(q.ready) < cap(q.ready) { // nobody else fills it: this never waits
+		for len(q.ready) < cap(q.ready) && (q.limit == 0 || i < q.limit) { // nobody else fills it: this never waits
 			select {
 			case <-done:
 				return
@@ -79,6 +85,7 @@ func (f *feed) prepare(ctx context.Context, q *queue, done <-chan struct{}) {
 
 // taken wakes prepare when half of the queue is gone.
 func (q *queue) taken() {
+	q.given.Add(1)
 	if len(q.ready) > cap(q.ready)/2 {
 		return
 	}
@@ -86,6 +93,11 @@ func (q *queue) taken() {
 	case q.low <- struct{}{}:
 	default:
 	}
+}
+
+// over says whether all requests that were to be sent have been taken.
+func (f *feed) over() bool {
+	return f.measured.limit > 0 && int(f.measured.given.Load()) >= f.measured.limit
 }
 
 // take returns the next request to send, of the measured stream once the window is open; ok is false when none is

@@ -118,6 +118,9 @@ type Warmup struct {
 type Window struct {
 	Min, Max time.Duration
 	Requests map[string]int // by class
+	// Exactly: each class with Requests sends so many and no more, and the window closes when all of them have ended,
+	// well or not. The pools run empty towards the end, as in other load generators.
+	Exactly bool
 }
 
 // Progress is the state of a run for a person.

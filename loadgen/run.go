@@ -42,6 +42,7 @@ type run struct {
 	summary  *summary
 	ends     []int // by class: requests of the warm-up that ended
 	inside   []int // by class: requests both sent and ended well inside
+	over     []int // by class: measured requests that ended
 	result   Result
 	lastEnd  time.Duration // when the last request was over
 	lastFail string
@@ -112,7 +113,7 @@ func newRun(spec Spec) (*run, error) {
 	r := &run{
 		spec: spec, start: time.Now(), openedC: make(chan struct{}), moved: make(chan struct{}, 1),
 		win: window{opened: -1, closed: never}, summary: newSummary(spec.Classes),
-		ends: make([]int, len(spec.Classes)), inside: make([]int, len(spec.Classes)),
+		ends: make([]int, len(spec.Classes)), inside: make([]int, len(spec.Classes)), over: make([]int, len(spec.Classes)),
 	}
 	r.result.Failures = map[string]int{}
 	r.openedAt.Store(-1)
@@ -154,6 +155,9 @@ func (r *run) begins() {
 	r.start = time.Now()
 	r.out.out.note(frameHead, r.recordHead())
 	r.shots.begin = r.shoot()
+	if w := r.spec.Warmup; !w.Cohort && !w.Stable && w.Time == 0 {
+		r.open() // without a warm-up the first request is a measured one
+	}
 }
 
 // since is the time since the start of the run, from the monotonic clock.
@@ -248,6 +252,9 @@ func (r *run) count(x *sample, rec *Record) {
 	}
 	if x.stream == warmUp && rec.Index < r.spec.Classes[x.class].Concurrency {
 		r.ends[x.class]++
+	}
+	if x.stream == measured {
+		r.over[x.class]++
 	}
 	if x.stream == measured && x.outcome == OK && r.win.holdsSent(x.begun()) && r.win.holds(x.end) {
 		r.inside[x.class]++

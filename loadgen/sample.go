@@ -59,12 +59,6 @@ func (w window) holdsSent(t time.Duration) bool {
 
 func (w window) length() time.Duration { return max(0, w.closed-w.opened) }
 
-// counts says whether the request counts for latency: it was sent after the window had opened, ended well
-// before it closed, and its stream was made of measured prompts.
-func (s *sample) counts(w window) bool {
-	return s.outcome == OK && s.stream == measured && w.holdsSent(s.begun()) && w.holds(s.end) && s.first >= 0
-}
-
 func (s *sample) ttft() time.Duration { return s.first - s.sent }
 func (s *sample) e2e() time.Duration  { return s.last - s.sent }
 

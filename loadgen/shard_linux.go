@@ -173,6 +173,9 @@ func (s *shard) next(c *shardConn) {
 		return
 	}
 	req, ok := c.feed.take()
+	if !ok && c.feed.over() {
+		return
+	}
 	if !ok {
 		s.seen.starved.Store(s.seen.starved.Load() + 1)
 		s.hungry = append(s.hungry, c)
@@ -185,6 +188,10 @@ func (s *shard) feedHungry() {
 	list := s.hungry
 	for len(list) > 0 {
 		req, ok := list[0].feed.take()
+		if !ok && list[0].feed.over() {
+			list = list[1:]
+			continue
+		}
 		if !ok { // its class has none; another's may: they take turns at the next wake-up
 			break
 		}
