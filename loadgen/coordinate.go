@@ -111,7 +111,7 @@ func (c *coordinator) warm() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i, class := range r.spec.Classes {
-			if r.ends[i] < class.Concurrency {
+			if r.ends[i] < max(1, class.slots) { // of an open class one request
 				return false
 			}
 		}
@@ -139,7 +139,7 @@ func (c *coordinator) full() bool {
 		if r.spec.Window.Exactly {
 			n = r.over[i]
 		}
-		if n < r.spec.Window.Requests[class.Name] {
+		if n < r.spec.share(r.spec.Window.Requests[class.Name]) {
 			return false
 		}
 	}

@@ -26,7 +26,9 @@ const (
 //	late_coalesced_share     the same because the client was late: the bytes had lain there for 0.2 ms (kernel stamps only)
 //	unstamped_reads          reads without a kernel stamp, although the run has kernel stamps
 //	stamp_gap_p50_us, _p99_us, _max_us   from the kernel's stamp to the client's own: its lateness, measured
-//	turn_p50_us, _p99_us, _max_us        from the release of a slot, or from the planned time, to the request's first byte
+//	turn_p50_us, _p99_us, _max_us        from the release of a slot of a closed class to its next request's first byte
+//	send_lag_p50_us, _p99_us, _max_us    from the planned time of a request of an open class to its first byte
+//	unsent_requests          of open classes: due, and not sent when the stretch ended
 //	slot_idle_share          of the time of all slots: free, with the next request not yet sent
 //	starved                  times that a slot was free and no request was prepared
 //	timer_late_p50_ms, _p99_ms           how late a timer of the Go scheduler woke
@@ -50,7 +52,7 @@ type shot struct {
 	steps, worstStep         int64
 	lost                     int
 	kernel                   bool
-	gap, turn                histShot
+	gap, turn, lag           histShot
 	shards                   []shardShot
 	late                     int // wake-ups of the coordinator's timer
 	machine                  machineShot
@@ -84,9 +86,10 @@ func (r *run) between(a, b *shot, slots int) Evidence {
 			e["late_coalesced_share"] = float64(b.lateCoalesced-a.lateCoalesced) / float64(n)
 		}
 	}
-	gap, turn := b.gap, b.turn
+	gap, turn, lag := b.gap, b.turn, b.lag
 	gap.minus(&a.gap)
 	turn.minus(&a.turn)
+	lag.minus(&a.lag)
 	if b.kernel {
 		e["unstamped_reads"] = float64(b.unstamped - a.unstamped)
 		e.spread("stamp_gap", &gap)
@@ -96,6 +99,7 @@ func (r *run) between(a, b *shot, slots int) Evidence {
 		}
 	}
 	e.spread("turn", &turn)
+	e.spread("send_lag", &lag)
 	if slots > 0 {
 		e["slot_idle_share"] = float64(turn.sum) / float64(length) / float64(slots)
 	}
@@ -157,12 +161,14 @@ const (
 	idleBound, idleSuspect   = 0.10, 0.02
 	stealSuspect             = 0.05
 	lateShareSuspect         = 0.01
-	pauseSuspect             = 10 // ms
+	pauseSuspect             = 10   // ms
+	lagBound, lagSuspect     = 5, 1 // ms
 )
 
 // verdict judges the client: was it, and not the server, the limit? gapMS is the median time between tokens, against
-// which lateness is measured; 0: not known. planned says that requests had planned times.
-func (e Evidence) verdict(gapMS float64, kernel, planned bool) (word string, why []string) {
+// which lateness is measured; 0: not known.
+// bounded says that the requests in flight had a bound, so that it is not the client that made them late.
+func (e Evidence) verdict(gapMS float64, kernel, bounded bool) (word string, why []string) {
 	word = Valid
 	found := func(level string, format string, args ...any) {
 		if word == Valid || level == ClientBound {
@@ -189,14 +195,15 @@ func (e Evidence) verdict(gapMS float64, kernel, planned bool) (word string, why
 	if late := e["stamp_gap_p99_us"] / 1000; late > 1+gapMS/20 {
 		found(Suspect, "the client read its sockets %.1f ms late at p99; the kernel's stamps hold, the sending of the next requests was as late", late)
 	}
-	if p50, p99 := e["turn_p50_us"]/1000, e["turn_p99_us"]/1000; planned && p50 > 5 {
-		found(ClientBound, "requests went %.1f ms late in the median", p50)
-	} else if planned && p99 > 1 {
-		found(Suspect, "requests went %.1f ms late at p99", p99)
+	p50, p99 := e["send_lag_p50_us"]/1000, e["send_lag_p99_us"]/1000
+	switch {
+	case bounded:
+	case p50 > lagBound:
+		found(ClientBound, "planned requests went %.1f ms late in the median", p50)
+	case p99 > lagSuspect:
+		found(Suspect, "planned requests went %.1f ms late at p99", p99)
 	}
-	if !planned {
-		level(e["slot_idle_share"], idleBound, idleSuspect, "slots stood free for %.1f %% of the time: fewer requests were in flight than asked")
-	}
+	level(e["slot_idle_share"], idleBound, idleSuspect, "slots stood free for %.1f %% of the time: fewer requests were in flight than asked")
 	level(e["busy_share"], busyBound, busySuspect, "the busiest thread had no rest for %.0f %% of the time")
 	level(e["run_delay_share"], delayBound, delaySuspect, "the client waited for a core for %.1f %% of the time")
 	level(e["steal_share"], 1, stealSuspect, "other machines of this host took %.1f %% of the time")

@@ -35,13 +35,13 @@ const (
 
 // depth is how many requests of a class are prepared ahead: all slots may need one at once.
 func depth(c *Class, size int) int {
-	return min(max(leastReady, min(2*c.Concurrency, readyBytes/max(size, 1))), mostReady)
+	return min(max(leastReady, min(2*c.slots, readyBytes/max(size, 1))), mostReady)
 }
 
 func newFeed(m *maker, class int, opened <-chan struct{}) *feed {
 	c := &m.spec.Classes[class]
 	n := depth(c, len(m.head)+len(m.open)+8*c.Input.Max)
-	f := &feed{maker: m, class: class, openedC: opened, free: make(chan []byte, min(c.Concurrency, mostReady)+2*n)}
+	f := &feed{maker: m, class: class, openedC: opened, free: make(chan []byte, min(c.slots, mostReady)+2*n)}
 	for name, q := range map[string]*queue{warmUp: &f.warm, measured: &f.measured} {
 		q.name, q.ready = name, make(chan request, n)
 		q.low, q.primed = make(chan struct{}, 1), make(chan struct{})
@@ -55,7 +55,8 @@ func newFeed(m *maker, class int, opened <-chan struct{}) *feed {
 // prepare makes the requests of a stream until ctx ends or done closes.
 func (f *feed) prepare(ctx context.Context, q *queue, done <-chan struct{}) {
 	defer q.once.Do(func() { close(q.primed) })
-	for i := 0; ; {
+	spec := f.maker.spec
+	for i := spec.Part; ; {
 		for len(q.ready) < cap(q.ready) && (q.limit == 0 || i < q.limit) { // nobody else fills it: this never waits
 			select {
 			case <-done:
@@ -70,7 +71,7 @@ func (f *feed) prepare(ctx context.Context, q *queue, done <-chan struct{}) {
 			default:
 			}
 			q.ready <- f.maker.make(f.class, q.name, i, buf)
-			i++
+			i += spec.Parts
 		}
 		q.once.Do(func() { close(q.primed) })
 		select {
@@ -97,7 +98,11 @@ func (q *queue) taken() {
 
 // over says whether all requests that were to be sent have been taken.
 func (f *feed) over() bool {
-	return f.measured.limit > 0 && int(f.measured.given.Load()) >= f.measured.limit
+	if f.measured.limit == 0 {
+		return false
+	}
+	spec := f.maker.spec
+	return int(f.measured.given.Load()) >= spec.share(f.measured.limit)
 }
 
 // take returns the next request to send, of the measured stream once the window is open; ok is false when none is

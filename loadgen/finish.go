@@ -15,13 +15,15 @@ func (r *run) finish(err error) Result {
 	res.Span = r.lastEnd
 	res.Whole = r.summary.wholeValues(res.Span)
 	res.Client, res.Stamps = r.path.kind()
-	slots := 0
+	slots, bounded := 0, false
 	for _, c := range r.spec.Classes {
-		slots += c.Concurrency
+		slots += c.slots
+		bounded = bounded || c.Arrivals != nil && c.Arrivals.MaxOpen > 0
 	}
 	res.WholeEvidence = r.between(r.shots.begin, r.shots.close, slots)
 	res.WholeEvidence.addRoom(r.path.room())
-	res.WholeVerdict, _ = res.WholeEvidence.verdict(res.Whole["median_itl_ms"], res.Stamps == StampsKernel, false)
+	r.summary.unsent(res.WholeEvidence, r.summary.whole)
+	res.WholeVerdict, _ = res.WholeEvidence.verdict(res.Whole["median_itl_ms"], res.Stamps == StampsKernel, bounded)
 	if r.win.opened < 0 {
 		res.Notes = r.notes(&res)
 		return res
@@ -32,10 +34,11 @@ func (r *run) finish(err error) Result {
 	res.Values["client_max_silence_s"] = time.Duration(r.watch.maxSilence.Load()).Seconds()
 	res.Steady = r.watch.steady(r.win, r.summary.life())
 	res.Evidence = r.between(r.shots.open, r.shots.close, slots)
+	r.summary.unsent(res.Evidence, r.summary.window)
 	if p99, ok := res.Evidence["timer_late_p99_ms"]; ok && r.shots.close.late-r.shots.open.late >= enough(0.99) {
 		res.Values["client_lag_p99_ms"] = p99
 	}
-	res.Verdict, res.Why = res.Evidence.verdict(res.Values["median_itl_ms"], res.Stamps == StampsKernel, false)
+	res.Verdict, res.Why = res.Evidence.verdict(res.Values["median_itl_ms"], res.Stamps == StampsKernel, bounded)
 	res.Notes = append(r.notes(&res), res.Why...)
 	return res
 }
@@ -49,6 +52,15 @@ func (s *summary) life() time.Duration {
 		}
 	}
 	return longest
+}
+
+// unsent counts the requests of open classes that were due and never went.
+func (s *summary) unsent(e Evidence, tallies []*tally) {
+	for i, c := range s.classes {
+		if c.Arrivals != nil {
+			e["unsent_requests"] += float64(tallies[i].unsent)
+		}
+	}
 }
 
 // plateau is the share of the times between events that are about 40 ms, where a delayed acknowledgement ends, when
@@ -80,6 +92,11 @@ func (r *run) notes(res *Result) []string {
 	}
 	if r.cut > 0 {
 		notes = append(notes, fmt.Sprintf("tokens of streams that the window's end cut are counted by the tokens per event of their class: %d events", r.cut))
+	}
+	for _, c := range r.spec.Classes {
+		if c.Arrivals != nil && c.Arrivals.MaxOpen > 0 && res.WholeEvidence["send_lag_p99_us"] > 1000*lagSuspect {
+			notes = append(notes, fmt.Sprintf("class %s: the bound of %d requests in flight made others late: it was no open loop", c.Name, c.Arrivals.MaxOpen))
+		}
 	}
 	if n := r.path.resent(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests met a connection that the server was closing, and went over a new one", n))

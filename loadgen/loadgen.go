@@ -33,6 +33,9 @@ type Spec struct {
 	Client string
 	// Shards is the number of threads of the fast way. Zero: one for each 1,024 streams, at most half of the cores.
 	Shards int
+	// Part and Parts split one load over several processes: each takes the requests whose number leaves Part when divided
+	// by Parts, and so many of the slots. Their records together are those of one process.
+	Part, Parts int
 
 	Classes []Class
 	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:
@@ -80,14 +83,17 @@ type Counters struct {
 	LastByte       atomic.Int64 // Unix time in ns of the last byte on any stream
 }
 
-// Class is one kind of request, held at a level by its own pool.
+// Class is one kind of request: held at a level by its own pool, or sent by a plan of its own.
 type Class struct {
 	Name        string
-	Concurrency int
-	Input       Range // prompt tokens, uniform
-	Output      Range // completion tokens, uniform; the request forces exactly as many as were drawn
+	Concurrency int       // requests in flight, of a closed class
+	Arrivals    *Arrivals // of an open class; then Concurrency is 0
+	Input       Range     // prompt tokens, uniform
+	Output      Range     // completion tokens, uniform; the request forces exactly as many as were drawn
 	Prefix      *Prefix
 	SLO         []Objective
+
+	slots int // this process's share of Concurrency
 }
 
 // Range is an inclusive range of whole numbers.

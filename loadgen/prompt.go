@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // request is one prepared request: its bytes and what it asks for.
@@ -18,9 +19,10 @@ type request struct {
 	stream string // warmUp, measured or probe
 	class  int
 	index  int
-	input  int    // prompt tokens asked; words when prompts are text
-	output int    // completion tokens asked
-	bytes  []byte // the whole HTTP request
+	input  int           // prompt tokens asked; words when prompts are text
+	output int           // completion tokens asked
+	due    time.Duration // of an open class: when it is to go
+	bytes  []byte        // the whole HTTP request
 }
 
 // record begins the record of the request.

@@ -18,15 +18,16 @@ var errClosing = errors.New("in flight when the window closed")
 // run is one run: a path that keeps requests going, a collector of those that ended, and a coordinator that decides
 // when the window opens and closes.
 type run struct {
-	spec    Spec
-	start   time.Time
-	maker   *maker
-	feeds   []*feed
-	path    path
-	out     *collector
-	watch   *watch
-	openedC chan struct{} // closed when the window opens
-	moved   chan struct{} // of capacity 1: a request ended
+	spec      Spec
+	start     time.Time
+	maker     *maker
+	feeds     []*feed     // of the closed classes
+	schedules []*schedule // of the open ones
+	path      path
+	out       *collector
+	watch     *watch
+	openedC   chan struct{} // closed when the window opens
+	moved     chan struct{} // of capacity 1: a request ended
 
 	inFlight  atomic.Int64
 	openSince atomic.Int64 // when inFlight last rose from zero, ns since the start
@@ -71,9 +72,15 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 		makers.Go(func() { f.prepare(ctx, &f.warm, r.openedC) })
 		makers.Go(func() { f.prepare(ctx, &f.measured, nil) })
 	}
+	for _, s := range r.schedules {
+		makers.Go(func() { s.prepare(ctx) })
+	}
 	for _, f := range r.feeds {
 		<-f.warm.primed
 		<-f.measured.primed
+	}
+	for _, s := range r.schedules {
+		<-s.primed
 	}
 	if err := r.path.prepare(ctx); err != nil {
 		cancel(err)
@@ -122,11 +129,20 @@ func newRun(spec Spec) (*run, error) {
 		return nil, err
 	}
 	for i := range r.spec.Classes {
-		r.feeds = append(r.feeds, newFeed(r.maker, i, r.openedC))
+		if r.spec.Classes[i].Arrivals != nil {
+			r.schedules = append(r.schedules, newSchedule(r.maker, i))
+		} else {
+			r.feeds = append(r.feeds, newFeed(r.maker, i, r.openedC))
+		}
 	}
 	r.out = newCollector(r)
-	r.path, err = newPath(r)
-	return r, err
+	if r.path, err = newPath(r); err != nil {
+		return nil, err
+	}
+	for _, s := range r.schedules {
+		s.split(r.path.lanes())
+	}
+	return r, nil
 }
 
 // newPath chooses the way of the requests: the fast one where it can be had.
@@ -147,7 +163,7 @@ func newPath(r *run) (path, error) {
 			return nil, errors.New("the client over epoll needs Linux and plain HTTP over TCP")
 		}
 	}
-	return newConnPath(r, r.feeds, dial), nil
+	return newConnPath(r, dial), nil
 }
 
 // begins starts the clock of the run.
@@ -250,7 +266,7 @@ func (r *run) count(x *sample, rec *Record) {
 		x.inWindow(r.out.bearing, r.win)
 		r.cut += x.windowChunks
 	}
-	if x.stream == warmUp && rec.Index < r.spec.Classes[x.class].Concurrency {
+	if x.open && x.outcome != Cancelled || x.stream == warmUp && rec.Index < r.spec.Classes[x.class].Concurrency {
 		r.ends[x.class]++
 	}
 	if x.stream == measured {

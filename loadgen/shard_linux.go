@@ -26,6 +26,7 @@ type shard struct {
 	in    *receiver
 	clock kernelClock
 	conns []*shardConn
+	lanes []*shardLane // of the open classes
 	heap  timers
 
 	stopping atomic.Bool
@@ -53,7 +54,8 @@ type shardSeen struct {
 	losses                              atomic.Int64 // segments sent again or out of order
 	resent                              atomic.Int64
 	gap                                 hist // how much later than the kernel's stamp the bytes were read
-	turn                                hist // from a slot's release, or from the planned time, to the request's first byte
+	turn                                hist // from a slot's release to its next request
+	lag                                 hist // from the planned time to the first byte, in open classes
 }
 
 func newShard(p *shardPath) (*shard, error) {
@@ -107,8 +109,10 @@ func (s *shard) live(ctx context.Context, dialled func(), start <-chan struct{})
 	s.clock.begin()
 	s.seen.began.Store(int64(s.now))
 	for _, c := range s.conns {
-		c.freed = s.now
-		s.next(c)
+		if c.lane == nil {
+			c.freed = s.now
+			s.next(c)
+		}
 	}
 	for !s.stopping.Load() {
 		s.turn()
@@ -125,8 +129,12 @@ func (s *shard) turn() {
 	s.seen.idle.Store(s.seen.idle.Load() + int64(s.now-before))
 	for i := range events {
 		s.event(int(events[i].Fd), events[i].Pad, events[i].Events)
+		if i%16 == 15 { // a long batch must not delay what is due
+			s.sendDue()
+		}
 	}
 	s.expire()
+	s.sendDue()
 	s.clock.check(s.now)
 	s.handOver()
 }
@@ -140,7 +148,16 @@ func (s *shard) wait(now time.Duration) time.Duration {
 	if c := s.heap.first(); c != nil {
 		d = min(d, max(0, c.due-now))
 	}
+	for _, l := range s.lanes {
+		d = min(d, l.wait(now))
+	}
 	return d
+}
+
+func (s *shard) sendDue() {
+	for _, l := range s.lanes {
+		l.sendDue()
+	}
 }
 
 func (s *shard) event(id int, generation int32, what uint32) {
@@ -244,6 +261,9 @@ func (s *shard) cut(cause error) {
 		if c.busy {
 			c.end(cancelled(cause), s.now)
 		}
+	}
+	for _, l := range s.lanes {
+		l.leave(cancelled(cause))
 	}
 	s.handOver()
 }

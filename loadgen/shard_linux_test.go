@@ -244,3 +244,37 @@ func TestRoom(t *testing.T) {
 		t.Errorf("a thousand million connections: %v", err)
 	}
 }
+
+// Shards send every request of a schedule, in its time or late, and never another.
+func TestShardsKeepTheSchedule(t *testing.T) {
+	server := &mock.Server{Answer: steady(mock.Timing{First: msec, Gap: msec})}
+	url, err := server.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	spec := openSpec(server, Arrivals{Law: Poisson, Rate: 300})
+	spec.URL, spec.Dial, spec.Shards, spec.Warmup = url, nil, 2, Warmup{}
+	spec.Window = Window{Max: 20 * second, Requests: map[string]int{"short": 200}, Exactly: true}
+	var record bytes.Buffer
+	spec.Record = &record
+	res, err := Run(t.Context(), spec)
+	if err != nil || res.Completed != 200 {
+		t.Fatalf("%d completed, %v: %s", res.Completed, err, res.FirstFailure)
+	}
+	plan := newPlan(spec.Classes[0].Arrivals, stream(spec.Seed, "arrivals", "short"))
+	var times []time.Duration
+	for range 200 {
+		at, _ := plan.draw()
+		times = append(times, at)
+	}
+	seen := map[int]bool{}
+	if _, err := ReadRecord(&record, func(r *Record) error {
+		if seen[r.Index] = true; r.Sched != times[r.Index] || r.Send < r.Sched {
+			t.Errorf("request %d planned for %v, sent at %v, want %v", r.Index, r.Sched, r.Send, times[r.Index])
+		}
+		return nil
+	}); err != nil || len(seen) != 200 {
+		t.Errorf("%d requests, %v", len(seen), err)
+	}
+}

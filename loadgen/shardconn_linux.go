@@ -37,8 +37,9 @@ const (
 type shardConn struct {
 	shard      *shard
 	index      int
-	feed       *feed
-	fd         int // −1: no connection
+	feed       *feed      // of a closed class: its requests
+	lane       *shardLane // of an open class
+	fd         int        // −1: no connection
 	generation int32
 	state      connState
 	wantOut    bool // waits for room to write
@@ -50,7 +51,7 @@ type shardConn struct {
 	werr    error
 	reused  bool // this request goes over a connection that was used before
 	resent  bool
-	freed   time.Duration // when the slot became free
+	freed   time.Duration // when the slot became free; the planned time of a request of an open class
 	admit   time.Duration
 	sendAt  time.Duration
 	sentAt  time.Duration
@@ -372,6 +373,10 @@ func (c *shardConn) settle(err error, end time.Duration) {
 	if err != nil || c.reply.resp.close {
 		c.shut()
 	}
+	if c.lane != nil {
+		c.lane.freed(c)
+		return
+	}
 	c.freed = end
 	if n := c.fails.Load(); n > 0 {
 		s.heap.set(c, s.now+backoff(n))
@@ -384,7 +389,7 @@ func (c *shardConn) settle(err error, end time.Duration) {
 func (c *shardConn) end(v verdict, at time.Duration) {
 	s := c.shard
 	f := s.run.out.blank()
-	f.class, f.open = c.req.class, false
+	f.class, f.open = c.req.class, c.lane != nil
 	f.rec = c.req.record()
 	rec := &f.rec
 	rec.Sched, rec.Admit, rec.Send, rec.Sent, rec.Resent = c.freed, c.admit, c.sendAt, c.sentAt, c.resent
@@ -397,11 +402,17 @@ func (c *shardConn) end(v verdict, at time.Duration) {
 			c.losses = n
 		}
 	}
-	if c.sendAt >= 0 {
+	if c.sendAt >= 0 && c.lane == nil {
 		s.seen.turn.add(c.sendAt - c.freed)
+	} else if c.sendAt >= 0 {
+		s.seen.lag.add(c.sendAt - c.freed)
 	}
 	s.run.settle(f, &c.reply, v, at)
-	c.feed.back(c.req.bytes)
+	if c.lane != nil {
+		c.lane.schedule.back(c.req.bytes)
+	} else {
+		c.feed.back(c.req.bytes)
+	}
 	c.req.bytes, c.busy = nil, false
 	s.done = append(s.done, f)
 }

@@ -16,7 +16,6 @@ import (
 // shardPath is the fast way: plain HTTP/1.1 over TCP, by threads of their own.
 type shardPath struct {
 	run     *run
-	feeds   []*feed
 	address string
 	to      *socketAddress
 	target  netip.AddrPort
@@ -35,7 +34,7 @@ type shardPath struct {
 const streamsPerShard = 1024
 
 func newShardPath(r *run, address string) path {
-	return &shardPath{run: r, feeds: r.feeds, address: address, start: make(chan struct{})}
+	return &shardPath{run: r, address: address, start: make(chan struct{})}
 }
 
 // prepare checks what the machine allows, asks it for kernel stamps, starts the threads and opens all connections.
@@ -46,7 +45,7 @@ func (p *shardPath) prepare(ctx context.Context) (err error) {
 	p.to = newSocketAddress(p.target)
 	streams := 0
 	for i := range p.run.spec.Classes {
-		streams += p.run.spec.Classes[i].Concurrency
+		streams += p.run.spec.Classes[i].connections()
 	}
 	if err := checkRoom(streams, p.target); err != nil {
 		return err
@@ -54,10 +53,7 @@ func (p *shardPath) prepare(ctx context.Context) (err error) {
 	p.spread(streams)
 	p.keep, p.why = probeStamps(ctx)
 	p.kernel = p.keep != nil
-	n := p.run.spec.Shards
-	if n == 0 {
-		n = max(1, min((streams+streamsPerShard-1)/streamsPerShard, runtime.NumCPU()/2))
-	}
+	n := p.lanes()
 	for range n {
 		s, err := newShard(p)
 		if err != nil {
@@ -81,13 +77,40 @@ func (p *shardPath) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
+// lanes is the number of shards.
+func (p *shardPath) lanes() int {
+	if n := p.run.spec.Shards; n > 0 {
+		return n
+	}
+	streams := 0
+	for i := range p.run.spec.Classes {
+		streams += p.run.spec.Classes[i].connections()
+	}
+	return max(1, min((streams+streamsPerShard-1)/streamsPerShard, runtime.NumCPU()/2))
+}
+
 // share deals the slots of each class out to the shards.
 func (p *shardPath) share() {
-	i := 0
-	for _, f := range p.feeds {
-		for range p.run.spec.Classes[f.class].Concurrency {
-			newShardConn(p.shards[i%len(p.shards)], f)
+	i, n := 0, len(p.shards)
+	for _, f := range p.run.feeds {
+		for range p.run.spec.Classes[f.class].slots {
+			newShardConn(p.shards[i%n], f)
 			i++
+		}
+	}
+	for _, sch := range p.run.schedules {
+		class := &p.run.spec.Classes[sch.class]
+		for j, s := range p.shards {
+			most := class.Arrivals.MaxOpen
+			if most > 0 {
+				most = max(1, (most+n-1-j)/n)
+			}
+			lane := newLane(s, sch, j, most)
+			for range (class.connections() + n - 1) / n {
+				c := newShardConn(s, nil)
+				c.lane = lane
+				lane.idle = append(lane.idle, c)
+			}
 		}
 	}
 }
@@ -137,7 +160,7 @@ func (p *shardPath) abandon() {
 func (p *shardPath) failing() bool {
 	for _, s := range p.shards {
 		for _, c := range s.conns {
-			if c.fails.Load() < 3 {
+			if c.lane == nil && c.fails.Load() < 3 {
 				return false
 			}
 		}
@@ -177,6 +200,7 @@ func (p *shardPath) load(to *shot) {
 		to.worstStep = max(to.worstStep, s.clock.worst.Load())
 		n.gap.shot(&to.gap)
 		n.turn.shot(&to.turn)
+		n.lag.shot(&to.lag)
 		shot := shardShot{idle: time.Duration(n.idle.Load())}
 		shot.cpu, shot.delay = threadTimes(n.thread.Load())
 		to.shards = append(to.shards, shot)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 type path interface {
 	// prepare opens the connections that the closed pools need.
 	prepare(ctx context.Context) error
+	// lanes is into how many parts each schedule is to be split.
+	lanes() int
 	// drive keeps the pools busy until ctx ends. Then it cuts what is in flight, hands over every request, and
 	// closes every connection before it returns.
 	drive(ctx context.Context)
@@ -33,27 +37,39 @@ type path interface {
 // systems without epoll. Events are stamped after the goroutine woke up.
 type connPath struct {
 	run   *run
-	slots []*slot
+	dial  func(context.Context) (net.Conn, error)
+	slots []*slot // of the closed classes
 	stats connStats
+
+	mu   sync.Mutex
+	open []*slot // of the open classes
 }
 
 // connStats is what all slots observed.
 type connStats struct {
 	reads, events, coalesced atomic.Int64
 	turn                     hist // from a slot's release to its next request
+	lag                      hist // from a planned time to the request
 }
 
-func newConnPath(r *run, feeds []*feed, dial func(context.Context) (net.Conn, error)) *connPath {
-	p := &connPath{run: r}
-	for _, f := range feeds {
-		for range r.spec.Classes[f.class].Concurrency {
-			s := &slot{path: p, feed: f}
-			s.client = &client{dial: dial, timeout: r.spec.RequestTimeout, since: r.since, onRead: s.onRead}
-			p.slots = append(p.slots, s)
+func newConnPath(r *run, dial func(context.Context) (net.Conn, error)) *connPath {
+	p := &connPath{run: r, dial: dial}
+	for _, f := range r.feeds {
+		for range r.spec.Classes[f.class].slots {
+			p.slots = append(p.slots, p.newSlot(f.back))
+			p.slots[len(p.slots)-1].feed = f
 		}
 	}
 	return p
 }
+
+func (p *connPath) newSlot(back func([]byte)) *slot {
+	s := &slot{path: p, back: back}
+	s.client = &client{dial: p.dial, timeout: p.run.spec.RequestTimeout, since: p.run.since, onRead: s.onRead}
+	return s
+}
+
+func (p *connPath) lanes() int { return 1 }
 
 func (p *connPath) prepare(context.Context) error { return nil } // each slot dials with its first request
 
@@ -62,10 +78,18 @@ func (p *connPath) drive(ctx context.Context) {
 	for _, s := range p.slots {
 		workers.Go(func() { s.loop(ctx) })
 	}
+	for _, sch := range p.run.schedules {
+		workers.Go(func() { newDispatcher(p, sch).loop(ctx) })
+	}
 	<-ctx.Done()
 	for _, s := range p.slots {
 		s.client.stop()
 	}
+	p.mu.Lock()
+	for _, s := range p.open {
+		s.client.stop()
+	}
+	p.mu.Unlock()
 	workers.Wait()
 }
 
@@ -80,7 +104,7 @@ func (p *connPath) failing() bool {
 
 func (p *connPath) resent() int {
 	n := 0
-	for _, s := range p.slots {
+	for _, s := range slices.Concat(p.slots, p.open) {
 		n += s.client.resent
 	}
 	return n
@@ -95,14 +119,16 @@ func (p *connPath) load(s *shot) {
 	s.events += p.stats.events.Load()
 	s.coalesced += p.stats.coalesced.Load()
 	p.stats.turn.shot(&s.turn)
+	p.stats.lag.shot(&s.lag)
 }
 
 // slot sends one request after the other over its own connection.
 type slot struct {
 	path   *connPath
-	feed   *feed
+	feed   *feed        // of a closed class
+	back   func([]byte) // takes a request's buffer back
 	client *client
-	freed  time.Duration // when it became free
+	freed  time.Duration // when it became free; the planned time of a request of an open class
 	fails  atomic.Int32  // requests in a row that failed without a token
 }
 
@@ -124,7 +150,7 @@ func (s *slot) loop(ctx context.Context) {
 			return
 		}
 		s.send(ctx, req)
-		s.feed.back(req.bytes)
+		s.back(req.bytes)
 		if n := s.fails.Load(); n > 0 {
 			wait(ctx, backoff(n))
 		}
@@ -149,7 +175,7 @@ func (s *slot) send(ctx context.Context, req request) {
 	trip, err := s.client.do(ctx, req.bytes)
 	reply := &s.client.reply
 	f := r.out.blank()
-	f.class, f.open = req.class, false
+	f.class, f.open = req.class, s.feed == nil
 	f.rec = req.record()
 	f.rec.Sched, f.rec.Admit, f.rec.Send, f.rec.Sent, f.rec.Resent = s.freed, admit, trip.send, trip.sent, trip.resent
 	f.rec.Retransmits = unknown
@@ -161,8 +187,10 @@ func (s *slot) send(ctx context.Context, req request) {
 			s.fails.Add(1)
 		}
 	}
-	if trip.send >= 0 {
+	if trip.send >= 0 && s.feed != nil {
 		s.path.stats.turn.add(trip.send - s.freed)
+	} else if trip.send >= 0 {
+		s.path.stats.lag.add(trip.send - s.freed)
 	}
 	r.ended(f, reply, v, r.since())
 }

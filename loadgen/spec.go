@@ -3,6 +3,7 @@ package loadgen
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,8 +36,21 @@ func (s Spec) withDefaults() (Spec, error) {
 	if len(s.Classes) == 0 {
 		bad("no class of requests")
 	}
+	s.Parts = max(1, s.Parts)
+	if s.Part < 0 || s.Part >= s.Parts {
+		bad("part %d of %d: parts count from 0", s.Part, s.Parts)
+	}
+	if s.Client != "" && s.Client != ClientEpoll && s.Client != ClientConn && s.Client != ClientHTTP {
+		bad("client %q: epoll, net.Conn and net/http are known", s.Client)
+	}
+	if s.Shards < 0 {
+		bad("%d shards are below zero", s.Shards)
+	}
+	s.Classes = slices.Clone(s.Classes)
 	seen := map[string]bool{}
-	for _, c := range s.Classes {
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		c.slots = s.share(c.Concurrency)
 		if seen[c.Name] {
 			bad("class %q is there twice", c.Name)
 		}
@@ -60,7 +74,27 @@ func (s Spec) withDefaults() (Spec, error) {
 	return s, errors.Join(errs...)
 }
 
-func (c Class) check() []error {
+// share is this part's share of a number, when several processes split it: those numbers below n that leave Part when
+// divided by Parts.
+func (s *Spec) share(n int) int { return (n - s.Part + s.Parts - 1) / s.Parts }
+
+// connections is how many connections a class needs, or, where that is not known, begins with.
+func (c *Class) connections() int {
+	if c.Arrivals == nil {
+		return c.slots
+	}
+	rate := c.Arrivals.Rate
+	if len(c.Arrivals.Stages) > 0 {
+		rate = c.Arrivals.Stages[0].From
+	}
+	n := min(max(1, int(rate/4)), 64)
+	if most := c.Arrivals.MaxOpen; most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
+func (c *Class) check() []error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("class %q: "+format, append([]any{c.Name}, args...)...))
@@ -68,7 +102,14 @@ func (c Class) check() []error {
 	if c.Name == "" {
 		bad("no name")
 	}
-	if c.Concurrency < 1 {
+	if c.Arrivals != nil {
+		if c.Concurrency != 0 {
+			bad("has a concurrency and arrivals: it is either closed or open")
+		}
+		if err := c.Arrivals.check(); err != nil {
+			bad("%v", err)
+		}
+	} else if c.Concurrency < 1 {
 		bad("concurrency %d is below 1", c.Concurrency)
 	}
 	if c.Input.Min < 1 || c.Input.Max < c.Input.Min {

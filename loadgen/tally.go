@@ -7,6 +7,7 @@ type tally struct {
 	whole bool // takes requests of every stream of prompts
 
 	sent, completed, failed, rejected int
+	unsent                            int // of an open class: due inside, and never sent
 	prompt                            int
 	tokens                            int           // that arrived, as counted
 	chunks                            int           // of streams that were cut before the server told their total
@@ -34,6 +35,9 @@ func (t *tally) add(s *sample, slo []Objective, w window, tokens, chunks int) {
 		if ours && w.holdsSent(s.begun()) {
 			t.sent++
 		}
+	}
+	if s.open && s.sent < 0 && s.outcome == Cancelled && w.holdsSent(s.sched) {
+		t.unsent++
 	}
 	if w.holds(s.end) {
 		switch s.outcome {
@@ -172,6 +176,7 @@ func (t *tally) guess() float64 {
 // join adds a class.
 func (t *tally) join(o *tally) {
 	t.sent += o.sent
+	t.unsent += o.unsent
 	t.completed += o.completed
 	t.failed += o.failed
 	t.rejected += o.rejected
