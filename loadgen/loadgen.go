@@ -26,6 +26,8 @@ type Spec struct {
 	Body map[string]any
 	// Header is added to each request: an Authorization, for example.
 	Header map[string]string
+	// Tagged: each request carries the name of its record, CLASS/STREAM/NUMBER, in the header X-Request-Id.
+	Tagged bool
 	// Dial opens a connection to the server. nil: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Client chooses how requests travel: [ClientEpoll], the fast and exact way, or [ClientConn]. Empty: the

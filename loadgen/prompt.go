@@ -182,8 +182,14 @@ func (m *maker) make(class int, name string, index int, buf []byte) request {
 // lengthRoom is what a content length and the end of the head can take; they are known last.
 const lengthRoom = len("12345678901\r\n\r\n")
 
+const tagName = "\r\nX-Request-Id: "
+
 func (m *maker) build(r *request, c Class, key string, buf []byte) {
-	room := len(m.head) + lengthRoom
+	tag := ""
+	if m.spec.Tagged {
+		tag = tagName + c.Name + "/" + r.stream + "/" + key
+	}
+	room := len(m.head) + lengthRoom + len(tag)
 	b := buf[:0]
 	if cap(b) < room {
 		b = make([]byte, 0, room+len(m.open)+len(m.mid)+8*r.input+64)
@@ -195,8 +201,8 @@ func (m *maker) build(r *request, c Class, key string, buf []byte) {
 	b = append(b, m.end...)
 
 	var tail [lengthRoom]byte
-	t := append(strconv.AppendInt(tail[:0], int64(len(b)-room), 10), "\r\n\r\n"...)
-	start := lengthRoom - len(t)
+	t := append(append(strconv.AppendInt(tail[:0], int64(len(b)-room), 10), tag...), "\r\n\r\n"...)
+	start := lengthRoom + len(tag) - len(t)
 	copy(b[start:], m.head)
 	copy(b[start+len(m.head):], t)
 	r.bytes = b[start:]
