@@ -108,6 +108,7 @@ func (c *collector) take(f *finished) {
 	r.mu.Lock()
 	r.summary.add(x, c.bearing, r.win)
 	r.count(x, rec)
+	r.checkPrompt(f)
 	r.mu.Unlock()
 	c.out.add(f, x)
 	rec.Chunks = nil

@@ -81,6 +81,14 @@ func (c *coordinator) health() error {
 		return err
 	}
 	r.out.out.push(false)
+	if r.spec.Exact {
+		r.mu.Lock()
+		err := r.badCount
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	if r.inFlight.Load() > 0 {
 		quiet := now - max(time.Duration(r.watch.lastMoved.Load()), time.Duration(r.openSince.Load()))
 		if quiet >= r.spec.Stall {

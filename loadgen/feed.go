@@ -40,7 +40,7 @@ func depth(c *Class, size int) int {
 
 func newFeed(m *maker, class int, opened <-chan struct{}) *feed {
 	c := &m.spec.Classes[class]
-	n := depth(c, len(m.head)+len(m.open)+8*c.Input.Max)
+	n := depth(c, m.sizeOf(class))
 	f := &feed{maker: m, class: class, openedC: opened, free: make(chan []byte, min(c.slots, mostReady)+2*n)}
 	for name, q := range map[string]*queue{warmUp: &f.warm, measured: &f.measured} {
 		q.name, q.ready = name, make(chan request, n)

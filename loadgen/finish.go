@@ -87,6 +87,15 @@ func (r *run) notes(res *Result) []string {
 	if !r.maker.ids {
 		notes = append(notes, "prompts are text: their lengths are words, the server's count of tokens is recorded")
 	}
+	if r.unequal > 0 {
+		notes = append(notes, fmt.Sprintf("%d requests: %v", r.unequal, r.badCount))
+	}
+	for i := range r.spec.Classes {
+		c := &r.spec.Classes[i]
+		if n := len(c.Prompts); n > 0 && r.summary.whole[i].started > n {
+			notes = append(notes, fmt.Sprintf("class %s: %d prompts for %d requests: repeated ones may come from a prefix cache", c.Name, n, r.summary.whole[i].started))
+		}
+	}
 	if r.totals {
 		notes = append(notes, "the server tells only a request's total of tokens: it is spread evenly over the events that brought text")
 	}

@@ -16,6 +16,9 @@ var ErrStalled = errors.New("the server stopped answering")
 // rejected, ten in all, and no token arrived meanwhile.
 var ErrFailing = errors.New("every request fails")
 
+// ErrPrompts ends a run in which the server counts other prompt tokens than were sent.
+var ErrPrompts = errors.New("the server counts other prompt tokens than were sent")
+
 // Spec is one run against one server.
 type Spec struct {
 	URL   string // of the server: "http://127.0.0.1:30000"
@@ -26,6 +29,8 @@ type Spec struct {
 	Body map[string]any
 	// Header is added to each request: an Authorization, for example.
 	Header map[string]string
+	// Exact ends the run with an error when a server counts other prompt tokens than were sent as ids.
+	Exact bool
 	// Tagged: each request carries the name of its record, CLASS/STREAM/NUMBER, in the header X-Request-Id.
 	Tagged bool
 	// Dial opens a connection to the server. nil: TCP.
@@ -94,6 +99,14 @@ type Class struct {
 	Output      Range     // completion tokens, uniform; the request forces exactly as many as were drawn
 	Prefix      *Prefix
 	SLO         []Objective
+
+	// Prompts are those that a user brings along, in place of drawn ones; their order is drawn. An answer's length is the
+	// prompt's own, else of Output; Input is of no meaning then.
+	Prompts []Prompt `json:"-"`
+	// Natural: Output is the most that is allowed, and the model stops where it would: fields that force a length are
+	// left out. Otherwise an answer of any other length than the asked one is a failure.
+	Natural bool
+	Body    map[string]any // fields that each request of this class carries, over those of the Spec
 
 	slots int // this process's share of Concurrency
 }

@@ -35,7 +35,7 @@ func Probe(ctx context.Context, spec Spec, ask Ask) (Answer, error) {
 
 	req := m.make(0, probing, rand.Int(), nil) // never the same prompt twice: a cached one proves less
 	trip, err := c.do(ctx, req.bytes)
-	s := c.reply.sample(trip, c.since(), c.reply.judge(req.output, err))
+	s := c.reply.sample(trip, c.since(), req.judge(&c.reply, err))
 	answer.OK, answer.Reason = s.outcome == OK, s.reason
 	if s.kind != "" {
 		answer.Reason = s.kind + ": " + s.reason

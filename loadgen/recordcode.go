@@ -29,6 +29,7 @@ type finished struct {
 	rec   Record
 	class int
 	open  bool // of an open loop
+	exact bool // the prompt was token ids; not in the file
 	track []byte
 }
 

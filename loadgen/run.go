@@ -47,9 +47,11 @@ type run struct {
 	result   Result
 	lastEnd  time.Duration // when the last request was over
 	lastFail string
-	blank    bool // a request ended well without a finish reason
-	totals   bool // a server told only totals
-	cut      int  // chunks without a count of streams that were cut
+	blank    bool  // a request ended well without a finish reason
+	totals   bool  // a server told only totals
+	unequal  int   // requests whose prompt the server counts otherwise
+	badCount error // the first of them
+	cut      int   // chunks without a count of streams that were cut
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -275,4 +277,16 @@ func (r *run) count(x *sample, rec *Record) {
 	if x.stream == measured && x.outcome == OK && r.win.holdsSent(x.begun()) && r.win.holds(x.end) {
 		r.inside[x.class]++
 	}
+}
+
+// checkPrompt holds the server's count of a prompt against what was sent; r.mu is held.
+func (r *run) checkPrompt(f *finished) {
+	rec := &f.rec
+	if !f.exact || rec.Outcome != OK || rec.PromptTokens < 0 || rec.PromptTokens == rec.AskedInput {
+		return
+	}
+	if r.unequal == 0 {
+		r.badCount = fmt.Errorf("%w: %d ids, %d tokens by its count (request %s)", ErrPrompts, rec.AskedInput, rec.PromptTokens, rec.id())
+	}
+	r.unequal++
 }

@@ -56,8 +56,7 @@ func (s *schedule) at(i int) (time.Duration, bool) {
 
 // split makes the lanes.
 func (s *schedule) split(n int) {
-	c := &s.maker.spec.Classes[s.class]
-	size := len(s.maker.head) + len(s.maker.open) + 8*max(c.Input.Max, 1)
+	size := s.maker.sizeOf(s.class)
 	depth := min(max(leastReady, readyBytes/size/n), mostReady/n)
 	for range n {
 		s.lanes = append(s.lanes, make(chan request, depth))

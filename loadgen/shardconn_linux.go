@@ -365,7 +365,7 @@ func (c *shardConn) fail(err error) {
 // settle judges a request and frees the slot.
 func (c *shardConn) settle(err error, end time.Duration) {
 	s := c.shard
-	v := c.reply.judge(c.req.output, err)
+	v := c.req.judge(&c.reply, err)
 	if v.outcome != OK && c.reply.track.bearing == 0 {
 		c.fails.Add(1)
 	}
@@ -389,7 +389,7 @@ func (c *shardConn) settle(err error, end time.Duration) {
 func (c *shardConn) end(v verdict, at time.Duration) {
 	s := c.shard
 	f := s.run.out.blank()
-	f.class, f.open = c.req.class, c.lane != nil
+	f.exact, f.class, f.open = c.req.exact, c.req.class, c.lane != nil
 	f.rec = c.req.record()
 	rec := &f.rec
 	rec.Sched, rec.Admit, rec.Send, rec.Sent, rec.Resent = c.freed, c.admit, c.sendAt, c.sentAt, c.resent

@@ -175,11 +175,11 @@ func (s *slot) send(ctx context.Context, req request) {
 	trip, err := s.client.do(ctx, req.bytes)
 	reply := &s.client.reply
 	f := r.out.blank()
-	f.class, f.open = req.class, s.feed == nil
+	f.exact, f.class, f.open = req.exact, req.class, s.feed == nil
 	f.rec = req.record()
 	f.rec.Sched, f.rec.Admit, f.rec.Send, f.rec.Sent, f.rec.Resent = s.freed, admit, trip.send, trip.sent, trip.resent
 	f.rec.Retransmits = unknown
-	v := reply.judge(req.output, err)
+	v := req.judge(reply, err)
 	if v.outcome != OK {
 		if cause := context.Cause(ctx); cause != nil {
 			v = cancelled(cause)

@@ -74,6 +74,16 @@ func (s Spec) withDefaults() (Spec, error) {
 	return s, errors.Join(errs...)
 }
 
+// traced says whether a trace gives the lengths.
+func (c *Class) traced() bool {
+	return c.Arrivals != nil && c.Arrivals.Law == Trace && !slices.ContainsFunc(c.Arrivals.Requests, func(r TraceRequest) bool { return r.Input < 1 || r.Output < 1 })
+}
+
+// answered says whether each prompt brings the length of its answer.
+func (c *Class) answered() bool {
+	return len(c.Prompts) > 0 && !slices.ContainsFunc(c.Prompts, func(p Prompt) bool { return p.Output < 1 })
+}
+
 // share is this part's share of a number, when several processes split it: those numbers below n that leave Part when
 // divided by Parts.
 func (s *Spec) share(n int) int { return (n - s.Part + s.Parts - 1) / s.Parts }
@@ -112,10 +122,10 @@ func (c *Class) check() []error {
 	} else if c.Concurrency < 1 {
 		bad("concurrency %d is below 1", c.Concurrency)
 	}
-	if c.Input.Min < 1 || c.Input.Max < c.Input.Min {
+	if len(c.Prompts) == 0 && !c.traced() && (c.Input.Min < 1 || c.Input.Max < c.Input.Min) {
 		bad("input %d..%d is no range above zero", c.Input.Min, c.Input.Max)
 	}
-	if c.Output.Min < 1 || c.Output.Max < c.Output.Min {
+	if !c.traced() && !c.answered() && (c.Output.Min < 1 || c.Output.Max < c.Output.Min) {
 		bad("output %d..%d is no range above zero", c.Output.Min, c.Output.Max)
 	}
 	if p := c.Prefix; p != nil && (p.Groups < 1 || p.Tokens < 1) {

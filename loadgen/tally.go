@@ -7,6 +7,7 @@ type tally struct {
 	whole bool // takes requests of every stream of prompts
 
 	sent, completed, failed, rejected int
+	started                           int // requests in all
 	unsent                            int // of an open class: due inside, and never sent
 	prompt                            int
 	tokens                            int           // that arrived, as counted
@@ -29,6 +30,7 @@ type tally struct {
 
 // add takes a request that ended: tokens of it arrived inside, and chunks whose tokens nobody counted.
 func (t *tally) add(s *sample, slo []Objective, w window, tokens, chunks int) {
+	t.started++
 	ours := t.whole || s.stream == measured
 	if s.sent >= 0 && w.opened >= 0 {
 		t.open += max(0, min(s.end, w.closed)-max(s.sent, w.opened))
