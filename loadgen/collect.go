@@ -99,7 +99,7 @@ func (c *collector) take(f *finished) {
 	r, rec, x := c.r, &f.rec, &c.sample
 	var err error
 	if c.chunks, err = appendChunks(c.chunks[:0], f.track); err != nil {
-		c.out.fail(fmt.Errorf("request %s: %w", rec.id(), err)) // our own fault
+		c.out.fail(fmt.Errorf("request %s: %w", rec.ID(), err)) // our own fault
 	}
 	rec.Class, rec.Chunks = r.spec.Classes[f.class].Name, c.chunks
 	c.bearing = rec.Bearing(c.bearing[:0])

@@ -127,10 +127,10 @@ func (r *run) recordHead() RecordHead {
 	client, stamps := r.path.kind()
 	return RecordHead{
 		Schema: 1, Started: r.start, URL: s.URL, Route: s.Route, Model: s.Model, Seed: s.Seed, Salt: s.Salt,
-		Parts: 1, Classes: s.Classes, Client: client, Stamps: stamps,
+		Part: s.Part, Parts: s.Parts, Classes: s.Classes, Client: client, Stamps: stamps,
 	}
 }
 
 func (r *run) recordEnd(res *Result) RecordEnd {
-	return RecordEnd{Complete: res.Complete, Ended: r.lastEnd, Verdict: res.Verdict, Evidence: res.Evidence}
+	return RecordEnd{Complete: res.Complete, Ended: r.lastEnd, Verdict: res.Verdict, Why: res.Why, Evidence: res.Evidence}
 }

@@ -43,6 +43,9 @@ type Spec struct {
 	// Part and Parts split one load over several processes: each takes the requests whose number leaves Part when divided
 	// by Parts, and so many of the slots. Their records together are those of one process.
 	Part, Parts int
+	// StartAt is when the clock starts: agreed on by such processes, so that the same requests go at the same
+	// time. Zero: as soon as all is prepared. Only what keeps to times can be shared: Warmup.Time and Window.Max.
+	StartAt time.Time
 
 	Classes []Class
 	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:

@@ -38,7 +38,8 @@ type RecordMark struct {
 type RecordEnd struct {
 	Complete bool          `json:"complete"` // the window closed by its own rule
 	Ended    time.Duration `json:"ended_ns"` // the last request was over
-	Verdict  string        `json:"verdict"`
+	Verdict  string        `json:"verdict"`  // on the window
+	Why      []string      `json:"why,omitempty"`
 	Evidence Evidence      `json:"evidence"`
 }
 

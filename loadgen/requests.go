@@ -32,12 +32,13 @@ type Request struct {
 	Reason          string   `json:"reason,omitempty"`
 }
 
-func (r *Record) id() string { return fmt.Sprintf("%s/%s/%d", r.Class, r.Stream, r.Index) }
+// ID names the request: CLASS/STREAM/NUMBER, unique in the run and the same in every run of a seed.
+func (r *Record) ID() string { return fmt.Sprintf("%s/%s/%d", r.Class, r.Stream, r.Index) }
 
 // line is the request's line in the request file.
 func (s *sample) line(r *Record) Request {
 	l := Request{
-		ID: r.id(), Class: r.Class, Phase: r.Stream, EndS: r.End.Seconds(),
+		ID: r.ID(), Class: r.Class, Phase: r.Stream, EndS: r.End.Seconds(),
 		RequestedInput: r.AskedInput, RequestedOutput: r.AskedOutput, Chunks: s.chunks, Outcome: r.Outcome, Kind: r.Kind, Reason: r.Reason,
 		PromptTokens: known(r.PromptTokens), OutputTokens: known(r.OutputTokens), CachedTokens: known(r.CachedTokens),
 		CachedDevice: known(r.CachedDevice), CachedHost: known(r.CachedHost),

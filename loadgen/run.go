@@ -89,6 +89,7 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 		makers.Wait()
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
+	wait(ctx, time.Until(r.spec.StartAt))
 	r.begins()
 	writer.Go(r.out.out.loop)
 	collector.Go(r.out.loop)
@@ -262,7 +263,7 @@ func (r *run) count(x *sample, rec *Record) {
 		res.Failures[x.kind]++
 		r.lastFail = fmt.Sprintf("%s: %s", x.kind, x.reason)
 		if res.FirstFailure == "" {
-			res.FirstFailure = fmt.Sprintf("%s request %d: %s", rec.Class, rec.Index, r.lastFail)
+			res.FirstFailure = firstFailure(rec)
 		}
 	case Cancelled:
 		x.inWindow(r.out.bearing, r.win)
@@ -286,7 +287,7 @@ func (r *run) checkPrompt(f *finished) {
 		return
 	}
 	if r.unequal == 0 {
-		r.badCount = fmt.Errorf("%w: %d ids, %d tokens by its count (request %s)", ErrPrompts, rec.AskedInput, rec.PromptTokens, rec.id())
+		r.badCount = fmt.Errorf("%w: %d ids, %d tokens by its count (request %s)", ErrPrompts, rec.AskedInput, rec.PromptTokens, rec.ID())
 	}
 	r.unequal++
 }

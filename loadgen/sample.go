@@ -103,6 +103,7 @@ func (s *sample) begun() time.Duration {
 
 // inWindow counts what arrived inside the window.
 func (s *sample) inWindow(chunks []Chunk, w window) {
+	s.windowTokens, s.windowChunks = 0, 0
 	for _, c := range chunks {
 		switch {
 		case !w.holds(c.At):

@@ -41,9 +41,9 @@ func heldAgainst(t testing.TB, spec Spec, options truth.Options, each func(r *Re
 	}
 	zero := head.Head.Started.UnixNano()
 	if _, err := ReadRecord(&record, func(r *Record) error {
-		l := logs[r.id()]
+		l := logs[r.ID()]
 		if l == nil {
-			return fmt.Errorf("request %s is not in the server's log", r.id())
+			return fmt.Errorf("request %s is not in the server's log", r.ID())
 		}
 		each(r, l, zero)
 		return nil
@@ -82,13 +82,13 @@ func TestRecordsTellTheTruth(t *testing.T) {
 					if l.Status != 200 || l.Plan.ResetAfter > 0 || l.Plan.StopAfter > 0 {
 						refused++
 						if r.Outcome == OK {
-							t.Errorf("%s of status %d is %s", r.id(), l.Status, r.Outcome)
+							t.Errorf("%s of status %d is %s", r.ID(), l.Status, r.Outcome)
 						}
 						return
 					}
 					good++
 					if r.Outcome != OK || r.OutputTokens != l.Sent || r.PromptTokens != l.Prompt {
-						t.Errorf("%s: %s %s %s, %d tokens of %d, prompt %d of %d", r.id(), r.Outcome, r.Kind, r.Reason, r.OutputTokens, l.Sent, r.PromptTokens, l.Prompt)
+						t.Errorf("%s: %s %s %s, %d tokens of %d, prompt %d of %d", r.ID(), r.Outcome, r.Kind, r.Reason, r.OutputTokens, l.Sent, r.PromptTokens, l.Prompt)
 						return
 					}
 					compareTruth(t, r, l, zero, slack)
@@ -116,21 +116,21 @@ func compareTruth(t *testing.T, r *Record, l *truth.Request, zero int64, slack t
 			continue
 		}
 		if i == len(chunks) {
-			t.Errorf("%s: %d events in the record, more were written", r.id(), len(chunks))
+			t.Errorf("%s: %d events in the record, more were written", r.ID(), len(chunks))
 			return
 		}
 		c := chunks[i]
 		i++
 		same := c.Kind == want || want == ChunkEmpty && c.Kind == ChunkRole // a first chunk with a role and no text
 		if !same || r.Counted && c.Tokens != int(e.Tokens) {
-			t.Errorf("%s: event %d is %s of %d tokens, %s of %d was written", r.id(), i, c.Kind, c.Tokens, want, e.Tokens)
+			t.Errorf("%s: event %d is %s of %d tokens, %s of %d was written", r.ID(), i, c.Kind, c.Tokens, want, e.Tokens)
 		}
 		if late := c.At - time.Duration(e.Last-zero); late < -slack {
-			t.Errorf("%s: event %d is stamped %v before it was written", r.id(), i, -late)
+			t.Errorf("%s: event %d is stamped %v before it was written", r.ID(), i, -late)
 		}
 	}
 	if i < len(chunks) {
-		t.Errorf("%s: %d events in the record, %d were written", r.id(), len(chunks), i)
+		t.Errorf("%s: %d events in the record, %d were written", r.ID(), len(chunks), i)
 	}
 	x := truth.Expect(l)
 	for _, m := range []struct {
@@ -146,9 +146,9 @@ func compareTruth(t *testing.T, r *Record, l *truth.Request, zero int64, slack t
 			continue
 		}
 		if ok != (m.want != nil) {
-			t.Errorf("%s: %s is there: %v", r.id(), m.name, ok)
+			t.Errorf("%s: %s is there: %v", r.ID(), m.name, ok)
 		} else if ok && got < time.Duration(*m.want)-slack {
-			t.Errorf("%s: %s %v, at least %v by the server's log", r.id(), m.name, got, time.Duration(*m.want))
+			t.Errorf("%s: %s %v, at least %v by the server's log", r.ID(), m.name, got, time.Duration(*m.want))
 		}
 	}
 }

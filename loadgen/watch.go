@@ -89,12 +89,15 @@ func (w *watch) tokensAt(at time.Duration) float64 {
 // steady says whether the halves of the window agree within 5 %. nil: the window is too short to say, below
 // 10 s or below four times the life of a request.
 func (w *watch) steady(win window, life time.Duration) *bool {
+	middle := win.opened + win.length()/2
+	return agree(w.tokensAt(middle)-w.tokensAt(win.opened), w.tokensAt(win.closed)-w.tokensAt(middle), win, life)
+}
+
+// agree says whether two halves of a window agree, when it is long enough to say.
+func agree(a, b float64, win window, life time.Duration) *bool {
 	if win.length() < max(minSteady, 4*life) || life == 0 {
 		return nil
 	}
-	middle := win.opened + win.length()/2
-	a := w.tokensAt(middle) - w.tokensAt(win.opened)
-	b := w.tokensAt(win.closed) - w.tokensAt(middle)
 	agree := max(a, b) > 0 && max(a, b)-min(a, b) <= 0.05*max(a, b)
 	return &agree
 }
