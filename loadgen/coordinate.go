@@ -151,6 +151,10 @@ func (c *coordinator) full() bool {
 			return false
 		}
 	}
+	if p := r.spec.Window.Precision; p > 0 {
+		half, mean, ok := r.watch.interval(window{r.opened(), r.since()}, r.summary.life())
+		return ok && half <= p*mean
+	}
 	return true
 }
 

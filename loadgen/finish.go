@@ -31,6 +31,9 @@ func (r *run) finish(err error) Result {
 	res.Window = r.win.length()
 	res.Values = r.summary.values(res.Window)
 	res.Definitions = r.summary.definitions(res.Window)
+	if half, _, ok := r.watch.interval(r.win, r.summary.life()); ok {
+		res.Definitions["output_throughput_half_width"] = half
+	}
 	res.Values["client_max_silence_s"] = time.Duration(r.watch.maxSilence.Load()).Seconds()
 	res.Steady = r.watch.steady(r.win, r.summary.life())
 	res.Evidence = r.between(r.shots.open, r.shots.close, slots)
@@ -66,7 +69,7 @@ func (s *summary) unsent(e Evidence, tallies []*tally) {
 // plateau is the share of the times between events that are about 40 ms, where a delayed acknowledgement ends, when
 // they stand alone there.
 func (s *summary) plateau() (share float64, ok bool) {
-	var all dist
+	all := dist{rough: true}
 	for _, t := range s.window {
 		all.join(&t.gap)
 	}

@@ -145,6 +145,9 @@ type Window struct {
 	// Exactly: each class with Requests sends so many and no more, and the window closes when all of them have ended,
 	// well or not. The pools run empty towards the end, as in other load generators.
 	Exactly bool
+	// Precision, when above 0, keeps the window open until the 95 % confidence interval of the output throughput reaches to
+	// at most this share of it on either side: 0.02 for ±2 %. Max bounds it all the same.
+	Precision float64
 }
 
 // Progress is the state of a run for a person.
@@ -180,7 +183,7 @@ type Result struct {
 	Values map[string]float64
 	// Definitions are latencies of the window by the other definitions in use: content_ttft (to the first visible text),
 	// chunk_gap (between two events that bear tokens, whatever they hold), ntpot (E2E ÷ tokens), stream_latency (to the stream's own
-	// end mark), with the names of Values.
+	// end mark), with the names of Values; and output_throughput_half_width, in tokens/s, of its 95 % confidence interval.
 	Definitions map[string]float64
 	// Whole are the values of the whole run, from its first request to its last: start burst, warm-up and drain
 	// included. It took Span.

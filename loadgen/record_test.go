@@ -189,7 +189,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		}
 		return heapInUse()
 	}
-	requests(4000) // the exact samples give way to buckets at 262,144
+	requests(4000) // the exact samples give way to buckets at 131,072
 	before := requests(10)
 	after := requests(10000)
 	if grown := after - before; grown > 1<<20 {

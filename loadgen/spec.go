@@ -68,6 +68,9 @@ func (s Spec) withDefaults() (Spec, error) {
 	if s.Window.Max <= 0 || s.Window.Max < s.Window.Min {
 		bad("window: max %v must be above zero and not below min %v", s.Window.Max, s.Window.Min)
 	}
+	if p := s.Window.Precision; p != 0 && !(p > 0 && p < 1) {
+		bad("a precision of %v is no share between 0 and 1", p)
+	}
 	if s.Warmup.Stable && s.Warmup.StableMax <= 0 {
 		bad("a warm-up until stable needs a limit")
 	}

@@ -26,7 +26,7 @@ func rank(n int, q float64) int {
 	return min(max(int(math.Ceil(q*float64(n)-1e-9))-1, 0), n-1)
 }
 
-// dist gathers the samples of one metric, each with a weight, in bounded memory: exactly up to keepExact of them,
+// dist gathers the samples of one metric, each with a weight, in bounded memory: exactly up to its limit,
 // then in buckets 0.025 % wide. Mean, standard deviation and maximum are always exact.
 type dist struct {
 	n        int // sum of the weights
@@ -36,10 +36,21 @@ type dist struct {
 	exact   []gap
 	buckets []int // nil while the samples are exact
 	sorted  bool
+	rough   bool // its limit is roughExact
 }
 
-// keepExact is how many samples are kept as they are: 2 MiB.
-const keepExact = 1 << 18
+// How many samples are kept as they are: 1 MiB; of what is only a second view of the same, 128 KiB.
+const (
+	keepExact  = 1 << 17
+	roughExact = 1 << 14
+)
+
+func (d *dist) limit() int {
+	if d.rough {
+		return roughExact
+	}
+	return keepExact
+}
 
 func (d *dist) add(x time.Duration, weight int) {
 	d.n += weight
@@ -48,7 +59,7 @@ func (d *dist) add(x time.Duration, weight int) {
 	d.m2 += float64(weight) * delta * (ms(x) - d.mean)
 	d.largest = max(d.largest, x)
 	d.sorted = false
-	if d.buckets == nil && len(d.exact) < keepExact {
+	if d.buckets == nil && len(d.exact) < d.limit() {
 		d.exact = append(d.exact, gap(uint64(max(x, 0))<<20|uint64(weight)))
 		return
 	}
@@ -78,7 +89,7 @@ func (d *dist) join(o *dist) {
 	d.m2 += o.m2 + delta*delta*float64(d.n)*float64(o.n)/float64(n)
 	d.mean += delta * float64(o.n) / float64(n)
 	d.n, d.largest, d.sorted = n, max(d.largest, o.largest), false
-	if o.buckets == nil && d.buckets == nil && len(d.exact)+len(o.exact) <= keepExact {
+	if o.buckets == nil && d.buckets == nil && len(d.exact)+len(o.exact) <= d.limit() {
 		d.exact = append(d.exact, o.exact...)
 		return
 	}

@@ -25,8 +25,8 @@ type summary struct {
 func newSummary(classes []Class) *summary {
 	s := &summary{classes: classes}
 	for range classes {
-		s.window = append(s.window, &tally{})
-		s.whole = append(s.whole, &tally{whole: true})
+		s.window = append(s.window, newTally(false))
+		s.whole = append(s.whole, newTally(true))
 	}
 	return s
 }
@@ -63,7 +63,7 @@ func (s *summary) put(tallies []*tally, length time.Duration, definitions bool) 
 	if length <= 0 {
 		return v
 	}
-	all := &tally{}
+	all := newTally(tallies[0].whole)
 	for i, c := range s.classes {
 		t := tallies[i]
 		if t.hasSLO = len(c.SLO) > 0; t.hasSLO {

@@ -1,10 +1,14 @@
 package loadgen
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"sweep/loadgen/mock"
 )
 
 // summarize computes the values of a window from samples.
@@ -214,4 +218,79 @@ func TestClientVerdict(t *testing.T) {
 			t.Errorf("usually %v late, at worst %v, gaps of %v ms: %s, want %s", c.usual, c.worst, c.gapMS, got, c.want)
 		}
 	}
+}
+
+// Beyond what is kept exactly, percentiles are within the width of a bucket; mean, deviation and maximum stay exact.
+func TestDistributionsSpill(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	exact := &dist{}
+	parts := [2]*dist{{rough: true}, {rough: true}}
+	for range keepExact {
+		x, weight := time.Duration(rng.ExpFloat64()*float64(20*msec)), 1+rng.IntN(3)
+		exact.add(x, weight)
+		parts[rng.IntN(2)].add(x, weight)
+	}
+	rough := parts[0]
+	rough.join(parts[1])
+	if exact.buckets != nil || rough.buckets == nil || rough.n != exact.n {
+		t.Fatalf("%d and %d samples", exact.n, rough.n)
+	}
+	a, b := map[string]float64{}, map[string]float64{}
+	exact.put(a, "", "x")
+	rough.put(b, "", "x")
+	for name, want := range a {
+		if off := math.Abs(b[name]/want - 1); off > 0.00025 {
+			t.Errorf("%s: %v, exactly %v", name, b[name], want)
+		}
+	}
+	wantValues(t, b, map[string]float64{"mean_x_ms": a["mean_x_ms"], "std_x_ms": a["std_x_ms"], "max_x_ms": a["max_x_ms"]})
+	x := 20 * msec
+	if p, q := float64(exact.below(x))/float64(exact.n), float64(rough.below(x))/float64(rough.n); math.Abs(p-q) > 0.001 || math.Abs(p-0.632) > 0.01 {
+		t.Errorf("%v and %v are below 20 ms", p, q)
+	}
+	for v := range time.Duration(1 << 16) {
+		for _, x := range []time.Duration{v, v << 20} {
+			if got := bucketValue(bucketOf(x)); got < x-x/4096 || got > x+x/4096 {
+				t.Fatalf("bucket of %d is about %d", x, got)
+			}
+		}
+	}
+	if a, b := bucketOf(1<<62), len(rough.buckets); a >= b {
+		t.Errorf("bucket %d of %d", a, b)
+	}
+}
+
+// A window that asks for precision stays open while the throughput varies.
+func TestPrecision(t *testing.T) {
+	for _, c := range []struct {
+		spread int64
+		ok     bool
+	}{{0, true}, {3, true}, {60, false}} {
+		rng := rand.New(rand.NewPCG(5, 6))
+		w := &watch{marks: []mark{{0, 0}}}
+		tokens := int64(0)
+		for i := range 30 {
+			tokens += 100 + rng.Int64N(2*c.spread+1) - c.spread
+			w.marks = append(w.marks, mark{time.Duration(i+1) * second, tokens})
+		}
+		half, mean, ok := w.interval(window{0, 30 * second}, second)
+		if !ok || half <= 0.02*mean != c.ok || math.Abs(mean-float64(tokens)/30) > 1e-9 {
+			t.Errorf("spread %d: %v ± %v", c.spread, mean, half)
+		}
+	}
+	for free, want := range map[float64]float64{9: 2.262, 19: 2.093, 60: 2.000} {
+		if got := studentT(free); math.Abs(got-want) > 0.002 {
+			t.Errorf("t of %v: %v, want %v", free, got, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := &mock.Server{Answer: steady(mock.Timing{First: 100 * msec, Gap: 25 * msec})}
+		spec := testSpec(server, 4)
+		spec.Window = Window{Min: second, Max: 100 * second, Precision: 0.01}
+		res, err := Run(t.Context(), spec)
+		server.Close()
+		if half, ok := res.Definitions["output_throughput_half_width"]; err != nil || res.Window < 10*second || res.Window > 20*second || !ok || half > 1 {
+			t.Errorf("window of %v, %v, half width %v", res.Window, err, half)
+		}
+	})
 }

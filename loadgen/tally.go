@@ -28,6 +28,14 @@ type tally struct {
 	sloMet *bool // nil: too few requests to say
 }
 
+func newTally(whole bool) *tally {
+	t := &tally{whole: whole}
+	for i, d := range t.dists() {
+		d.rough = whole || i >= 4
+	}
+	return t
+}
+
 // add takes a request that ended: tokens of it arrived inside, and chunks whose tokens nobody counted.
 func (t *tally) add(s *sample, slo []Objective, w window, tokens, chunks int) {
 	t.started++
@@ -195,6 +203,7 @@ func (t *tally) join(o *tally) {
 	}
 }
 
+// dists are all distributions, those by other definitions last.
 func (t *tally) dists() []*dist {
 	return []*dist{&t.ttft, &t.tpot, &t.e2e, &t.itl, &t.sched, &t.shown, &t.gap, &t.ntpot, &t.stream}
 }

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,36 @@ func (w *watch) tokensAt(at time.Duration) float64 {
 func (w *watch) steady(win window, life time.Duration) *bool {
 	middle := win.opened + win.length()/2
 	return agree(w.tokensAt(middle)-w.tokensAt(win.opened), w.tokensAt(win.closed)-w.tokensAt(middle), win, life)
+}
+
+// interval is the 95 % confidence interval of the throughput in a window, in tokens/s: mean ± half, from the means of
+// stretches as long as a request lives, so that they are nearly independent. ok is false below ten of them.
+func (w *watch) interval(win window, life time.Duration) (half, mean float64, ok bool) {
+	stretch := max(life, time.Second)
+	n := int(win.length() / stretch)
+	if n < 10 || life == 0 {
+		return 0, 0, false
+	}
+	stretch = win.length() / time.Duration(n)
+	squares, before := 0.0, w.tokensAt(win.opened)
+	for i := range n {
+		count := w.tokensAt(win.opened + time.Duration(i+1)*stretch)
+		x := (count - before) / stretch.Seconds()
+		before = count
+		delta := x - mean
+		mean += delta / float64(i+1)
+		squares += delta * (x - mean)
+	}
+	free := float64(n - 1)
+	return studentT(free) * math.Sqrt(squares/free/float64(n)), mean, true
+}
+
+// studentT is the 97.5 % quantile of Student's t for so many degrees of freedom, by its expansion around the normal
+// one: within 0.1 % from 9 on.
+func studentT(free float64) float64 {
+	const z = 1.959963984540054
+	const z3, z5, z7 = z * z * z, z * z * z * z * z, z * z * z * z * z * z * z
+	return z + (z3+z)/(4*free) + (5*z5+16*z3+3*z)/(96*free*free) + (3*z7+19*z5+17*z3-15*z)/(384*free*free*free)
 }
 
 // agree says whether two halves of a window agree, when it is long enough to say.
