@@ -65,7 +65,15 @@ func dialer(spec *Spec) (dial func(ctx context.Context) (net.Conn, error), addre
 		if err != nil || u.Scheme == "http" {
 			return conn, err
 		}
-		secure := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}})
+		config := &tls.Config{}
+		if spec.TLS != nil {
+			config = spec.TLS.Clone()
+		}
+		if config.ServerName == "" {
+			config.ServerName = u.Hostname()
+		}
+		config.NextProtos = []string{"http/1.1"}
+		secure := tls.Client(conn, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
 			return nil, err

@@ -110,6 +110,9 @@ func (r *run) notes(res *Result) []string {
 			notes = append(notes, fmt.Sprintf("class %s: the bound of %d requests in flight made others late: it was no open loop", c.Name, c.Arrivals.MaxOpen))
 		}
 	}
+	if res.Client != ClientEpoll && r.spec.Dial == nil {
+		notes = append(notes, fmt.Sprintf("requests travelled by %s: events are stamped only after the client woke up for them", res.Client))
+	}
 	if n := r.path.resent(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests met a connection that the server was closing, and went over a new one", n))
 	}

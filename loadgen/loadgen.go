@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -35,8 +36,10 @@ type Spec struct {
 	Tagged bool
 	// Dial opens a connection to the server. nil: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Client chooses how requests travel: [ClientEpoll], the fast and exact way, or [ClientConn]. Empty: the
-	// fast way where it can be had (Linux, plain HTTP, no Dial). [Result] says which it was.
+	TLS  *tls.Config // for https; nil: the system's roots
+	// Client chooses how requests travel: [ClientEpoll], the fast and exact way, [ClientConn], or [ClientHTTP] for servers
+	// that speak only HTTP/2. Empty: the fast way where it can be had (Linux, plain HTTP, no Dial), net/http where the
+	// environment names a proxy for the server, net.Conn otherwise. [Result] says which it was.
 	Client string
 	// Shards is the number of threads of the fast way. Zero: one for each 1,024 streams, at most half of the cores.
 	Shards int

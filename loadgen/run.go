@@ -66,6 +66,10 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
+	return r.do(ctx)
+}
+
+func (r *run) do(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -94,7 +98,7 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 	writer.Go(r.out.out.loop)
 	collector.Go(r.out.loop)
 	makers.Go(func() { r.path.drive(ctx) })
-	err = r.coordinate(ctx)
+	err := r.coordinate(ctx)
 	r.endWindow() // of a run that was stopped
 	cause := err
 	if cause == nil {
@@ -154,10 +158,11 @@ func newPath(r *run) (path, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy := viaProxy(&r.spec)
 	plain := strings.HasPrefix(r.spec.URL, "http://") && r.spec.Dial == nil
 	switch r.spec.Client {
 	case "", ClientEpoll:
-		if plain {
+		if plain && !(proxy && r.spec.Client == "") {
 			if p := newShardPath(r, address); p != nil {
 				return p, nil
 			}
@@ -166,7 +171,7 @@ func newPath(r *run) (path, error) {
 			return nil, errors.New("the client over epoll needs Linux and plain HTTP over TCP")
 		}
 	}
-	return newConnPath(r, dial), nil
+	return newConnPath(r, dial, r.spec.Client == ClientHTTP || proxy && r.spec.Client == "")
 }
 
 // begins starts the clock of the run.

@@ -71,7 +71,7 @@ func TestPathsAgree(t *testing.T) {
 		{name: "no HTTP", answer: func(mock.Request) []mock.Step { return []mock.Step{{Bytes: []byte("SSH-2.0\r\n")}} }, want: "8 failed bad_reply"},
 		{name: "one long request", answer: steady(normal), change: func(s *Spec) { s.Classes[0].Input = Range{1 << 18, 1 << 18} }, want: "8 ok"},
 	} {
-		for _, client := range []string{ClientEpoll, ClientConn} {
+		for _, client := range []string{ClientEpoll, ClientConn, ClientHTTP} {
 			t.Run(c.name+"/"+client, func(t *testing.T) {
 				t.Parallel()
 				server := &mock.Server{Answer: c.answer}
@@ -213,7 +213,7 @@ func TestMemoryOfStreams(t *testing.T) {
 	reads := wire(200)
 	s := &shard{}
 	before := heapInUse()
-	for i := range 4000 {
+	for i := range 4000 / slowed {
 		c := newShardConn(s, nil)
 		c.reply.reset()
 		for j, b := range reads[:len(reads)-1] {

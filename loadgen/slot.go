@@ -3,7 +3,10 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +42,10 @@ type connPath struct {
 	run   *run
 	dial  func(context.Context) (net.Conn, error)
 	slots []*slot // of the closed classes
+
+	transport *http.Transport // nil: by net.Conn
+	base      *url.URL
+
 	stats connStats
 
 	mu   sync.Mutex
@@ -52,19 +59,35 @@ type connStats struct {
 	lag                      hist // from a planned time to the request
 }
 
-func newConnPath(r *run, dial func(context.Context) (net.Conn, error)) *connPath {
+// newConnPath makes a path by dial, or through the standard library when library is set.
+func newConnPath(r *run, dial func(context.Context) (net.Conn, error), library bool) (*connPath, error) {
 	p := &connPath{run: r, dial: dial}
+	if library {
+		base, err := url.Parse(r.spec.URL)
+		if err != nil {
+			return nil, fmt.Errorf("server's URL: %w", err)
+		}
+		slots := 0
+		for i := range r.spec.Classes {
+			slots += r.spec.Classes[i].connections()
+		}
+		p.base, p.transport = base, newTransport(&r.spec, slots)
+	}
 	for _, f := range r.feeds {
 		for range r.spec.Classes[f.class].slots {
 			p.slots = append(p.slots, p.newSlot(f.back))
 			p.slots[len(p.slots)-1].feed = f
 		}
 	}
-	return p
+	return p, nil
 }
 
 func (p *connPath) newSlot(back func([]byte)) *slot {
 	s := &slot{path: p, back: back}
+	if p.transport != nil {
+		s.client = &httpClient{transport: p.transport, base: p.base, timeout: p.run.spec.RequestTimeout, since: p.run.since, onRead: s.onRead}
+		return s
+	}
 	s.client = &client{dial: p.dial, timeout: p.run.spec.RequestTimeout, since: p.run.since, onRead: s.onRead}
 	return s
 }
@@ -91,6 +114,9 @@ func (p *connPath) drive(ctx context.Context) {
 	}
 	p.mu.Unlock()
 	workers.Wait()
+	if p.transport != nil {
+		p.transport.CloseIdleConnections()
+	}
 }
 
 func (p *connPath) failing() bool {
@@ -105,12 +131,17 @@ func (p *connPath) failing() bool {
 func (p *connPath) resent() int {
 	n := 0
 	for _, s := range slices.Concat(p.slots, p.open) {
-		n += s.client.resent
+		n += s.client.repeats()
 	}
 	return n
 }
 
-func (p *connPath) kind() (client, stamps string) { return ClientConn, StampsUser }
+func (p *connPath) kind() (client, stamps string) {
+	if p.transport != nil {
+		return ClientHTTP, StampsUser
+	}
+	return ClientConn, StampsUser
+}
 
 func (p *connPath) room() room { return room{unknown, unknown} }
 
@@ -127,7 +158,7 @@ type slot struct {
 	path   *connPath
 	feed   *feed        // of a closed class
 	back   func([]byte) // takes a request's buffer back
-	client *client
+	client sender
 	freed  time.Duration // when it became free; the planned time of a request of an open class
 	fails  atomic.Int32  // requests in a row that failed without a token
 }
@@ -173,7 +204,7 @@ func (s *slot) send(ctx context.Context, req request) {
 	admit := r.since()
 	r.begin()
 	trip, err := s.client.do(ctx, req.bytes)
-	reply := &s.client.reply
+	reply := s.client.answer()
 	f := r.out.blank()
 	f.exact, f.class, f.open = req.exact, req.class, s.feed == nil
 	f.rec = req.record()
