@@ -107,7 +107,7 @@ func (c *collector) take(f *finished) {
 	x.fill(rec, c.bearing)
 	r.mu.Lock()
 	r.summary.add(x, c.bearing, r.win)
-	r.count(x, rec)
+	r.count(x, rec, f.goes)
 	r.checkPrompt(f)
 	r.mu.Unlock()
 	c.out.add(f, x)

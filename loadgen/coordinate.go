@@ -119,7 +119,11 @@ func (c *coordinator) warm() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i, class := range r.spec.Classes {
-			if r.ends[i] < max(1, class.slots) { // of an open class one request
+			need := class.slots
+			if class.Arrivals != nil {
+				need = 1
+			}
+			if r.ends[i] < need {
 				return false
 			}
 		}

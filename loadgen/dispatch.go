@@ -83,7 +83,7 @@ func (d *dispatcher) leave(ctx context.Context, req request) {
 
 // unsent makes the record of a request that was due and never went.
 func unsent(f *finished, req request, v verdict, now time.Duration) *finished {
-	f.class, f.open, f.track = req.class, true, f.track[:0]
+	f.class, f.open, f.exact, f.goes, f.track = req.class, true, req.exact, false, f.track[:0]
 	f.rec = req.record()
 	rec := &f.rec
 	rec.Sched, rec.Admit, rec.Send, rec.Sent, rec.Header, rec.End = req.due, -1, -1, -1, -1, now

@@ -34,13 +34,15 @@ const unknown = -1
 // event is what one streamed event says, read by scanning its bytes. The slices point into the
 // scanned bytes and are good only until the next read.
 type event struct {
-	Object     bool // the data is a JSON object
-	Done       bool // "[DONE]", or the last event of llama.cpp's native route
-	Choices    bool // holds a choice (OpenAI routes), or is of a native route
-	Text       bool // visible text that is not empty
-	Reasoning  bool // reasoning text that is not empty
-	ToolCall   bool // part of a tool call
-	Role       bool // says who speaks
+	Object     bool   // the data is a JSON object
+	Done       bool   // "[DONE]", or the last event of llama.cpp's native route
+	Choices    bool   // holds a choice (OpenAI routes), or is of a native route
+	Text       bool   // visible text that is not empty
+	Reasoning  bool   // reasoning text that is not empty
+	ToolCall   bool   // part of a tool call
+	Role       bool   // says who speaks
+	Native     bool   // of SGLang's own route
+	Raw        []byte // the visible text, inside of a JSON string
 	Finish     finish
 	FinishWord []byte
 

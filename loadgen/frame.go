@@ -115,6 +115,7 @@ type ownPrompt struct {
 	input  int    // its length: tokens of ids, words of text
 	output int    // 0: the class says
 	ids    bool
+	turns  []string // later questions
 }
 
 // own prepares the prompts that a class brings along, in the order of their use: drawn by the seed.
@@ -149,7 +150,7 @@ func (m *maker) own(c *Class) ([]ownPrompt, error) {
 
 // render writes a prompt as JSON for the run's route.
 func (m *maker) render(p *Prompt) (o ownPrompt, messages bool, err error) {
-	o.output = p.Output
+	o.output, o.turns = p.Output, p.Turns
 	switch {
 	case len(p.Messages) > 0 && m.form != formChat:
 		return o, false, fmt.Errorf("messages need the chat route, not %s", m.spec.Route)
@@ -195,4 +196,5 @@ func (m *maker) buildOwn(r *request, c *Class, o *ownPrompt, key string, buf []b
 		r.output = o.output
 	}
 	m.build(r, &o.frame, c, key, buf, func(b []byte) []byte { return append(b, o.value...) })
+	m.begin(r, c, key, o.value, o.turns)
 }

@@ -112,6 +112,7 @@ type Class struct {
 	// Natural: Output is the most that is allowed, and the model stops where it would: fields that force a length are
 	// left out. Otherwise an answer of any other length than the asked one is a failure.
 	Natural bool
+	Session *Session       // of a closed class: conversations in place of single requests
 	Body    map[string]any // fields that each request of this class carries, over those of the Spec
 
 	slots int // this process's share of Concurrency

@@ -22,6 +22,10 @@ type request struct {
 	output int           // completion tokens asked
 	due    time.Duration // of an open class: when it is to go
 
+	turn  int           // of a conversation, from 0
+	talk  *talk         // nil: it is none
+	think time.Duration // of a later turn: after the answer before it
+
 	natural bool   // output is the most that is allowed: the model may stop before
 	exact   bool   // the prompt is token ids, so that the server must count as many
 	bytes   []byte // the whole HTTP request
@@ -29,7 +33,7 @@ type request struct {
 
 // record begins the record of the request.
 func (r *request) record() Record {
-	return Record{Stream: r.stream, Index: r.index, AskedInput: r.input, AskedOutput: r.output}
+	return Record{Stream: r.stream, Index: r.index, Turn: r.turn, AskedInput: r.input, AskedOutput: r.output}
 }
 
 // judge says how the request's answer ended.
@@ -183,7 +187,12 @@ func (m *maker) make(class int, name string, index int, buf []byte) request {
 			r.output = blocks.Output
 		}
 	}
-	m.build(&r, &m.frames[class], c, key, buf, func(b []byte) []byte { return m.prompt(b, &r, c, key, blocks) })
+	m.build(&r, &m.frames[class], c, key, buf, func(b []byte) []byte {
+		start := len(b)
+		b = m.prompt(b, &r, c, key, blocks)
+		m.begin(&r, c, key, b[start:], nil)
+		return b
+	})
 	return r
 }
 
@@ -196,7 +205,9 @@ const tagName = "\r\nX-Request-Id: "
 func (m *maker) build(r *request, f *bodyFrame, c *Class, key string, buf []byte, prompt func([]byte) []byte) {
 	tag := ""
 	if m.spec.Tagged {
-		tag = tagName + c.Name + "/" + r.stream + "/" + key
+		rec := r.record()
+		rec.Class = c.Name
+		tag = tagName + rec.ID()
 	}
 	room := len(m.head) + lengthRoom + len(tag)
 	b := buf[:0]

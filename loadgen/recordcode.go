@@ -30,6 +30,7 @@ type finished struct {
 	class int
 	open  bool // of an open loop
 	exact bool // the prompt was token ids; not in the file
+	goes  bool // its conversation goes on; not in the file
 	track []byte
 }
 

@@ -27,6 +27,8 @@ type reply struct {
 	errType    string
 	errCode    int
 	continuous bool // the server counts tokens as they come
+	wants      bool // the text is to be kept; a reset leaves it
+	said       []byte
 	fresh      int  // tokens that the last feed brought, by the server's running count
 	texts      int  // token-bearing events that the last feed brought
 	arrived    int  // events of any kind that the last feed brought
@@ -34,10 +36,10 @@ type reply struct {
 }
 
 func (r *reply) reset() {
-	resp, track := r.resp, r.track
+	resp, track, said := r.resp, r.track, r.said[:0]
 	resp.reset()
 	track.reset()
-	*r = reply{resp: resp, track: track, header: never, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
+	*r = reply{resp: resp, track: track, said: said, wants: r.wants, header: never, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
 }
 
 // untouched says whether no byte of an answer has come.
@@ -105,6 +107,9 @@ func (r *reply) take(e *event, size int) {
 	}
 	if e.CachedHost >= 0 {
 		r.host = e.CachedHost
+	}
+	if r.wants {
+		r.keep(e)
 	}
 	r.track.add(Chunk{At: r.now, Bytes: size, Tokens: r.takeTokens(e), Kind: e.kind(), User: r.late})
 }

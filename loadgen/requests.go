@@ -7,7 +7,7 @@ import (
 
 // Request is one line of a run's request file: one request that ended. What is not known is absent.
 type Request struct {
-	ID              string   `json:"id"`                   // CLASS/STREAM/NUMBER: unique in the run, the same in every run of a seed
+	ID              string   `json:"id"`                   // CLASS/STREAM/NUMBER, /TURN in a conversation: unique in the run, the same in every run of a seed
 	Class           string   `json:"class"`                // name of the class
 	Phase           string   `json:"phase"`                // warmup, window, or cut: in flight when the window closed
 	SentS           *float64 `json:"sent_s,omitempty"`     // first byte written, in s since the start of the run; absent: no connection
@@ -32,8 +32,15 @@ type Request struct {
 	Reason          string   `json:"reason,omitempty"`
 }
 
-// ID names the request: CLASS/STREAM/NUMBER, unique in the run and the same in every run of a seed.
-func (r *Record) ID() string { return fmt.Sprintf("%s/%s/%d", r.Class, r.Stream, r.Index) }
+// ID names the request: CLASS/STREAM/NUMBER, and /TURN from the second turn of a conversation on. It is unique in the run and
+// the same in every run of a seed.
+func (r *Record) ID() string {
+	id := fmt.Sprintf("%s/%s/%d", r.Class, r.Stream, r.Index)
+	if r.Turn > 0 {
+		id += fmt.Sprintf("/%d", r.Turn)
+	}
+	return id
+}
 
 // line is the request's line in the request file.
 func (s *sample) line(r *Record) Request {

@@ -23,6 +23,7 @@ type run struct {
 	maker     *maker
 	feeds     []*feed     // of the closed classes
 	schedules []*schedule // of the open ones
+	builder   *builder
 	path      path
 	out       *collector
 	watch     *watch
@@ -43,7 +44,7 @@ type run struct {
 	summary  *summary
 	ends     []int // by class: requests of the warm-up that ended
 	inside   []int // by class: requests both sent and ended well inside
-	over     []int // by class: measured requests that ended
+	over     []int // by class: measured requests that ended, of a conversation the last one
 	result   Result
 	lastEnd  time.Duration // when the last request was over
 	lastFail string
@@ -97,6 +98,8 @@ func (r *run) do(ctx context.Context) (Result, error) {
 	r.begins()
 	writer.Go(r.out.out.loop)
 	collector.Go(r.out.loop)
+	var turns conc.WaitGroup
+	turns.Go(r.builder.loop)
 	makers.Go(func() { r.path.drive(ctx) })
 	err := r.coordinate(ctx)
 	r.endWindow() // of a run that was stopped
@@ -106,6 +109,8 @@ func (r *run) do(ctx context.Context) (Result, error) {
 	}
 	cancel(cause)
 	makers.Wait()
+	close(r.builder.jobs)
+	turns.Wait()
 	r.out.close()
 	collector.Wait()
 	result := r.finish(err)
@@ -142,6 +147,11 @@ func newRun(spec Spec) (*run, error) {
 			r.feeds = append(r.feeds, newFeed(r.maker, i, r.openedC))
 		}
 	}
+	slots := 0
+	for i := range r.spec.Classes {
+		slots += r.spec.Classes[i].slots
+	}
+	r.builder = newBuilder(r.maker, slots)
 	r.out = newCollector(r)
 	if r.path, err = newPath(r); err != nil {
 		return nil, err
@@ -250,7 +260,7 @@ func (r *run) ended(f *finished, reply *reply, v verdict, end time.Duration) {
 }
 
 // count keeps the run's own counts; r.mu is held.
-func (r *run) count(x *sample, rec *Record) {
+func (r *run) count(x *sample, rec *Record, goesOn bool) {
 	res := &r.result
 	res.Sent++
 	r.lastEnd = max(r.lastEnd, x.end)
@@ -274,10 +284,10 @@ func (r *run) count(x *sample, rec *Record) {
 		x.inWindow(r.out.bearing, r.win)
 		r.cut += x.windowChunks
 	}
-	if x.open && x.outcome != Cancelled || x.stream == warmUp && rec.Index < r.spec.Classes[x.class].Concurrency {
+	if x.open && x.outcome != Cancelled || x.stream == warmUp && rec.Turn == 0 && rec.Index < r.spec.Classes[x.class].Concurrency {
 		r.ends[x.class]++
 	}
-	if x.stream == measured {
+	if x.stream == measured && !goesOn {
 		r.over[x.class]++
 	}
 	if x.stream == measured && x.outcome == OK && r.win.holdsSent(x.begun()) && r.win.holds(x.end) {

@@ -5,6 +5,7 @@ package loadgen
 import (
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -28,6 +29,9 @@ type shard struct {
 	conns []*shardConn
 	lanes []*shardLane // of the open classes
 	heap  timers
+
+	mu           sync.Mutex
+	turns, taken []nextTurn // of conversations, that were built; guarded by mu: turns
 
 	stopping atomic.Bool
 	hungry   []*shardConn // free, and no request was ready
@@ -163,6 +167,7 @@ func (s *shard) sendDue() {
 func (s *shard) event(id int, generation int32, what uint32) {
 	if id == bellID {
 		s.bell.quiet()
+		s.takeTurns()
 		return
 	}
 	c := s.conns[id]

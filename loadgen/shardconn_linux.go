@@ -3,7 +3,6 @@
 package loadgen
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
@@ -59,6 +58,9 @@ type shardConn struct {
 	losses  int // that the connection had before this request
 	reply   reply
 
+	next    request // the next turn of a conversation
+	hasNext bool
+
 	due    time.Duration
 	heapAt int // in the timers; −1: none set
 	fails  atomic.Int32
@@ -75,6 +77,7 @@ func (c *shardConn) begin(req request) {
 	s := c.shard
 	c.req, c.busy, c.resent = req, true, false
 	c.admit, c.sendAt, c.sentAt = s.now, -1, -1
+	c.reply.wants = req.talk != nil
 	c.reply.reset()
 	s.run.begin()
 	if c.fd >= 0 && c.used && s.now-c.lastUse > idleLimit {
@@ -87,46 +90,6 @@ func (c *shardConn) begin(req request) {
 	c.send()
 }
 
-// dial begins to open a connection.
-func (c *shardConn) dial() {
-	s := c.shard
-	fd, err := openSocket(s.path.to, s.path.localOf(c.index), s.path.kernel)
-	if err == nil {
-		c.fd, c.used, c.losses = fd, false, 0
-		c.generation++
-		err = s.epoll.control(epollAdd, fd, epollOut, int32(c.index), c.generation)
-	}
-	if err != nil {
-		c.undialled(os.NewSyscallError("connect", err))
-		return
-	}
-	c.state = connDialling
-	s.dialling++
-	s.heap.set(c, s.now+dialTimeout)
-}
-
-// undialled ends a request for which no connection came about.
-func (c *shardConn) undialled(err error) {
-	c.shut()
-	if c.busy {
-		c.fail(fmt.Errorf("dial tcp %s: %w", c.shard.path.address, err))
-	}
-}
-
-// shut closes the connection.
-func (c *shardConn) shut() {
-	if c.fd < 0 {
-		return
-	}
-	if c.state == connDialling {
-		c.shard.dialling--
-		c.shard.heap.drop(c)
-	}
-	closeSocket(c.fd) // which takes it out of the epoll too
-	c.fd, c.state, c.wantOut = -1, connIdle, false
-	c.generation++
-}
-
 func (c *shardConn) event(what uint32) {
 	if c.state == connDialling {
 		c.connected()
@@ -137,22 +100,6 @@ func (c *shardConn) event(what uint32) {
 	}
 	if what&(epollIn|epollHang) != 0 && c.fd >= 0 {
 		c.read()
-	}
-}
-
-// connected goes on when a connection came about, or did not.
-func (c *shardConn) connected() {
-	s := c.shard
-	if e := socketError(c.fd); e != 0 {
-		c.undialled(os.NewSyscallError("connect", e))
-		return
-	}
-	s.dialling--
-	c.state = connIdle
-	s.heap.drop(c)
-	c.interest(false)
-	if c.busy {
-		c.send()
 	}
 }
 
@@ -315,6 +262,9 @@ func (c *shardConn) expired() {
 	switch {
 	case c.state == connDialling:
 		c.undialled(os.ErrDeadlineExceeded)
+	case !c.busy && c.hasNext: // the end of the time to think
+		c.hasNext = false
+		c.begin(c.next)
 	case !c.busy: // the end of a back-off
 		c.shard.next(c)
 	case c.state == connLinger:
@@ -369,9 +319,16 @@ func (c *shardConn) settle(err error, end time.Duration) {
 	if v.outcome != OK && c.reply.track.bearing == 0 {
 		c.fails.Add(1)
 	}
+	goesOn := c.req.goesOn(v)
+	if goesOn {
+		c.follow(end)
+	}
 	c.end(v, end)
 	if err != nil || c.reply.resp.close {
 		c.shut()
+	}
+	if goesOn {
+		return
 	}
 	if c.lane != nil {
 		c.lane.freed(c)
@@ -407,6 +364,7 @@ func (c *shardConn) end(v verdict, at time.Duration) {
 	} else if c.sendAt >= 0 {
 		s.seen.lag.add(c.sendAt - c.freed)
 	}
+	f.goes = c.req.goesOn(v)
 	s.run.settle(f, &c.reply, v, at)
 	if c.lane != nil {
 		c.lane.schedule.back(c.req.bytes)

@@ -180,7 +180,19 @@ func (s *slot) loop(ctx context.Context) {
 		if !ok {
 			return
 		}
-		s.send(ctx, req)
+		v := s.send(ctx, req)
+		for req.goesOn(v) && ctx.Err() == nil {
+			reply, end := s.client.answer(), s.path.run.since()
+			next := s.path.run.maker.follow(&req, reply.said, max(0, reply.completion), nil)
+			s.freed = end + next.think
+			wait(ctx, s.freed-s.path.run.since())
+			if ctx.Err() != nil {
+				return
+			}
+			s.back(req.bytes)
+			req = next
+			v = s.send(ctx, req)
+		}
 		s.back(req.bytes)
 		if n := s.fails.Load(); n > 0 {
 			wait(ctx, backoff(n))
@@ -199,10 +211,11 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // send does one request and hands its record over.
-func (s *slot) send(ctx context.Context, req request) {
+func (s *slot) send(ctx context.Context, req request) verdict {
 	r := s.path.run
 	admit := r.since()
 	r.begin()
+	s.client.answer().wants = req.talk != nil
 	trip, err := s.client.do(ctx, req.bytes)
 	reply := s.client.answer()
 	f := r.out.blank()
@@ -223,7 +236,9 @@ func (s *slot) send(ctx context.Context, req request) {
 	} else if trip.send >= 0 {
 		s.path.stats.lag.add(trip.send - s.freed)
 	}
+	f.goes = req.goesOn(v)
 	r.ended(f, reply, v, r.since())
+	return v
 }
 
 // cancelled is the verdict on a request that the run itself ended.

@@ -57,20 +57,7 @@ func (s Spec) withDefaults() (Spec, error) {
 		seen[c.Name] = true
 		errs = append(errs, c.check()...)
 	}
-	for name := range s.Window.Requests {
-		if !seen[name] {
-			bad("the window asks for requests of class %q, which is not there", name)
-		}
-	}
-	if s.Window.Max == 0 && len(s.Window.Requests) == 0 {
-		s.Window.Max = s.Window.Min
-	}
-	if s.Window.Max <= 0 || s.Window.Max < s.Window.Min {
-		bad("window: max %v must be above zero and not below min %v", s.Window.Max, s.Window.Min)
-	}
-	if p := s.Window.Precision; p != 0 && !(p > 0 && p < 1) {
-		bad("a precision of %v is no share between 0 and 1", p)
-	}
+	errs = append(errs, s.Window.check(seen)...)
 	if s.Warmup.Stable && s.Warmup.StableMax <= 0 {
 		bad("a warm-up until stable needs a limit")
 	}
@@ -80,6 +67,26 @@ func (s Spec) withDefaults() (Spec, error) {
 // traced says whether a trace gives the lengths.
 func (c *Class) traced() bool {
 	return c.Arrivals != nil && c.Arrivals.Law == Trace && !slices.ContainsFunc(c.Arrivals.Requests, func(r TraceRequest) bool { return r.Input < 1 || r.Output < 1 })
+}
+
+// check fills in the window's end, and says what is wrong with it.
+func (w *Window) check(classes map[string]bool) (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for name := range w.Requests {
+		if !classes[name] {
+			bad("the window asks for requests of class %q, which is not there", name)
+		}
+	}
+	if w.Max == 0 && len(w.Requests) == 0 {
+		w.Max = w.Min
+	}
+	if w.Max <= 0 || w.Max < w.Min {
+		bad("window: max %v must be above zero and not below min %v", w.Max, w.Min)
+	}
+	if p := w.Precision; p != 0 && !(p > 0 && p < 1) {
+		bad("a precision of %v is no share between 0 and 1", p)
+	}
+	return errs
 }
 
 // answered says whether each prompt brings the length of its answer.
@@ -130,6 +137,14 @@ func (c *Class) check() []error {
 	}
 	if !c.traced() && !c.answered() && (c.Output.Min < 1 || c.Output.Max < c.Output.Min) {
 		bad("output %d..%d is no range above zero", c.Output.Min, c.Output.Max)
+	}
+	if t := c.Session; t != nil {
+		if c.Arrivals != nil {
+			bad("conversations need a closed class: a concurrency in place of arrivals")
+		}
+		if t.Turns.Min < 1 || t.Turns.Max < t.Turns.Min || t.Input.Min < 1 || t.Input.Max < t.Input.Min || t.Think < 0 {
+			bad("conversations need turns and input above zero, and no negative time to think")
+		}
 	}
 	if p := c.Prefix; p != nil && (p.Groups < 1 || p.Tokens < 1) {
 		bad("a shared prefix needs groups and tokens above zero")
