@@ -154,15 +154,17 @@ func (e Evidence) shards(a, b *shot, length time.Duration) {
 	}
 }
 
-// Limits of the verdict.
+// Limits of the verdict. The graver one asks for proof that the client held the load back, or that its stamps are as
+// far off as what they measure: a machine that is merely crowded makes a run suspect.
 const (
-	busyBound, busySuspect   = 0.95, 0.80
-	delayBound, delaySuspect = 0.30, 0.05
-	idleBound, idleSuspect   = 0.10, 0.02
-	stealSuspect             = 0.05
-	lateShareSuspect         = 0.01
-	pauseSuspect             = 10   // ms
-	lagBound, lagSuspect     = 5, 1 // ms
+	busyBound, busySuspect = 0.95, 0.80 // share of the time
+	delaySuspect           = 0.05       // share of the time
+	idleBound, idleSuspect = 0.10, 0.02 // share of the slots' time
+	turnBound, turnSuspect = 5, 1       // ms in the median: a slot of short requests is idle for a large share in any client
+	stealSuspect           = 0.05       // share of the time
+	lateShareSuspect       = 0.01       // of the events
+	pauseSuspect           = 10         // ms
+	lagBound, lagSuspect   = 5, 1       // ms
 )
 
 // verdict judges the client: was it, and not the server, the limit? gapMS is the median time between tokens, against
@@ -203,9 +205,19 @@ func (e Evidence) verdict(gapMS float64, kernel, bounded bool) (word string, why
 	case p99 > lagSuspect:
 		found(Suspect, "planned requests went %.1f ms late at p99", p99)
 	}
-	level(e["slot_idle_share"], idleBound, idleSuspect, "slots stood free for %.1f %% of the time: fewer requests were in flight than asked")
-	level(e["busy_share"], busyBound, busySuspect, "the busiest thread had no rest for %.0f %% of the time")
-	level(e["run_delay_share"], delayBound, delaySuspect, "the client waited for a core for %.1f %% of the time")
+	idle, turn := e["slot_idle_share"], e["turn_p50_us"]/1000
+	switch {
+	case idle > idleBound && turn > turnBound:
+		found(ClientBound, "slots stood free for %.1f %% of the time: fewer requests were in flight than asked", 100*idle)
+	case idle > idleSuspect && turn > turnSuspect:
+		found(Suspect, "slots stood free for %.1f %% of the time: fewer requests were in flight than asked", 100*idle)
+	}
+	busy := e["busy_share"]
+	if cpu, ok := e["cpu_share"]; ok {
+		busy = min(busy, cpu/busySuspect*busyBound) // waiting for a core is no work
+	}
+	level(busy, busyBound, busySuspect, "the busiest thread had no rest for %.0f %% of the time")
+	level(e["run_delay_share"], 1, delaySuspect, "the client waited for a core for %.1f %% of the time")
 	level(e["steal_share"], 1, stealSuspect, "other machines of this host took %.1f %% of the time")
 	level(e["late_coalesced_share"], 1, lateShareSuspect, "%.1f %% of the events were read late together with others: their stamps are upper bounds")
 	if ms := e["gc_pause_max_ms"]; ms > pauseSuspect {
