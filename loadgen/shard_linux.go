@@ -92,10 +92,9 @@ func (s *shard) close() {
 
 // live is the whole life of the shard's thread: dial ahead, say so, wait for the start, run until ctx ends.
 func (s *shard) live(ctx context.Context, dialled func(), start <-chan struct{}) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine, as it is no ordinary one any more
 	defer s.close()
-	sharpTimers()
+	sharpen()
 	s.seen.thread.Store(int64(threadID()))
 	unhook := context.AfterFunc(ctx, func() {
 		s.stopping.Store(true)

@@ -212,8 +212,25 @@ func lossOf(fd int) int {
 // threadID names the calling thread in /proc/self/task.
 func threadID() int { return syscall.Gettid() }
 
-// sharpTimers asks the kernel not to delay this thread's timers (by 50 µs otherwise).
-func sharpTimers() {
-	const prSetTimerslack = 29
+// sharpen asks the kernel not to delay this thread's timers (by 50 µs otherwise), and to let it run soon after it woke up: a
+// short slice takes no more of the core, only earlier (Linux 6.12; older ones take no notice).
+func sharpen() {
+	const (
+		prSetTimerslack = 29
+		slice           = 100_000 // ns, the least
+	)
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 1, 0)
+	var a struct { // sched_attr
+		size, policy             uint32
+		flags                    uint64
+		nice                     int32
+		priority                 uint32
+		runtime, deadline, cycle uint64
+	}
+	nice, _, e := syscall.RawSyscall(syscall.SYS_GETPRIORITY, 0, 0, 0) // as 20 − nice
+	if e != 0 {
+		return
+	}
+	a.size, a.nice, a.runtime = uint32(unsafe.Sizeof(a)), 20-int32(nice), slice
+	_, _, _ = syscall.RawSyscall(sysSchedSetattr, 0, uintptr(unsafe.Pointer(&a)), 0)
 }
