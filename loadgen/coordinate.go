@@ -67,11 +67,11 @@ func (c *coordinator) due() time.Duration {
 // woke notes a wake-up by the timer.
 func (c *coordinator) woke(due time.Duration) {
 	r, now := c.r, c.r.since()
-	r.watch.late = append(r.watch.late, max(0, now-due))
+	r.watch.late.add(max(0, now-due))
 	for c.nextTick <= now {
 		c.nextTick += tick
 	}
-	r.watch.marks = append(r.watch.marks, mark{now, r.live.Load()})
+	r.watch.mark(now, r.live.Load())
 }
 
 // health says why the run cannot go on: nothing moves, nothing succeeds, or its file cannot be written.
@@ -170,7 +170,7 @@ func (r *run) open() {
 	r.win.opened = now.Sub(r.start)
 	r.result.Opened = now
 	r.openedAt.Store(int64(r.win.opened))
-	r.watch.marks = append(r.watch.marks, mark{r.win.opened, r.live.Load()})
+	r.watch.mark(r.win.opened, r.live.Load())
 	close(r.openedC)
 	r.mu.Unlock()
 	r.out.out.note(frameMark, RecordMark{markOpened, r.win.opened})
@@ -201,7 +201,7 @@ func (r *run) endWindow() {
 	now := time.Now()
 	r.win.closed = now.Sub(r.start)
 	r.result.Closed = now
-	r.watch.marks = append(r.watch.marks, mark{r.win.closed, r.live.Load()})
+	r.watch.mark(r.win.closed, r.live.Load())
 	if r.inFlight.Load() > 0 {
 		r.watch.silence(r.win.closed - max(time.Duration(r.watch.lastByte.Load()), r.win.opened))
 	}

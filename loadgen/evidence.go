@@ -36,7 +36,7 @@ const (
 //	cpu_share                the same: on a core
 //	run_delay_share          of the time of the worst shard: ready to run, and without a core
 //	steal_share              of the machine's time: taken by other machines of its host
-//	gc_cycles, gc_pause_ms, gc_pause_max_ms   of the garbage collector
+//	gc_cycles, gc_pause_ms, gc_pause_max_ms   of the garbage collector; what they do shows in the lateness above
 //	losses                   TCP segments that were sent again or came out of order
 //	clock_steps, clock_step_max_ms       times that the real-time clock was set
 //	lost_records             requests that the disk was too slow for: they are in no file
@@ -52,9 +52,8 @@ type shot struct {
 	steps, worstStep         int64
 	lost                     int
 	kernel                   bool
-	gap, turn, lag           histShot
+	gap, turn, lag, late     histShot
 	shards                   []shardShot
-	late                     int // wake-ups of the coordinator's timer
 	machine                  machineShot
 }
 
@@ -66,7 +65,8 @@ type shardShot struct {
 
 // shoot observes the client now.
 func (r *run) shoot() *shot {
-	s := &shot{at: r.since(), lost: r.out.out.dropped(), late: len(r.watch.late)}
+	s := &shot{at: r.since(), lost: r.out.out.dropped()}
+	r.watch.late.shot(&s.late)
 	r.path.load(s)
 	s.machine = shootMachine()
 	return s
@@ -105,8 +105,9 @@ func (r *run) between(a, b *shot, slots int) Evidence {
 	}
 	e["starved"], e["losses"] = float64(b.starved-a.starved), float64(b.losses-a.losses)
 	e["lost_records"] = float64(b.lost - a.lost)
-	if late := r.watch.late[a.late:b.late]; len(late) > 0 {
-		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = lateness(late)
+	late := b.late
+	if late.minus(&a.late); late.total > 0 {
+		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = ms(late.quantile(0.5)), ms(late.quantile(0.99))
 	}
 	e.shards(a, b, length)
 	maps.Copy(e, b.machine.minus(&a.machine))
@@ -163,7 +164,6 @@ const (
 	turnBound, turnSuspect = 5, 1       // ms in the median: a slot of short requests is idle for a large share in any client
 	stealSuspect           = 0.05       // share of the time
 	lateShareSuspect       = 0.01       // of the events
-	pauseSuspect           = 10         // ms
 	lagBound, lagSuspect   = 5, 1       // ms
 )
 
@@ -220,9 +220,6 @@ func (e Evidence) verdict(gapMS float64, kernel, bounded bool) (word string, why
 	level(e["run_delay_share"], 1, delaySuspect, "the client waited for a core for %.1f %% of the time")
 	level(e["steal_share"], 1, stealSuspect, "other machines of this host took %.1f %% of the time")
 	level(e["late_coalesced_share"], 1, lateShareSuspect, "%.1f %% of the events were read late together with others: their stamps are upper bounds")
-	if ms := e["gc_pause_max_ms"]; ms > pauseSuspect {
-		found(Suspect, "the garbage collector paused for %.1f ms", ms)
-	}
 	if n := e["clock_steps"]; n > 0 {
 		found(Suspect, "the real-time clock was set %.0f times, by up to %.1f ms: stamps near that moment are wrong by as much", n, e["clock_step_max_ms"])
 	}

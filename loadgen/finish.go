@@ -38,7 +38,7 @@ func (r *run) finish(err error) Result {
 	res.Steady = r.watch.steady(r.win, r.summary.life())
 	res.Evidence = r.between(r.shots.open, r.shots.close, slots)
 	r.summary.unsent(res.Evidence, r.summary.window)
-	if p99, ok := res.Evidence["timer_late_p99_ms"]; ok && r.shots.close.late-r.shots.open.late >= enough(0.99) {
+	if p99, ok := res.Evidence["timer_late_p99_ms"]; ok && int(r.shots.close.late.total-r.shots.open.late.total) >= enough(0.99) {
 		res.Values["client_lag_p99_ms"] = p99
 	}
 	res.Verdict, res.Why = res.Evidence.verdict(res.Values["median_itl_ms"], res.Stamps == StampsKernel, bounded)

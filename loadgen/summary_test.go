@@ -204,16 +204,18 @@ func TestClientVerdict(t *testing.T) {
 		{15 * msec, 30 * msec, 20, ClientBound},
 		{4 * msec, 9 * msec, 1, Valid},
 	} {
-		var late []time.Duration
+		var late hist
 		for i := range 200 {
 			d := c.usual
 			if i%40 == 0 {
 				d = c.worst
 			}
-			late = append(late, d)
+			late.add(d)
 		}
 		e := Evidence{}
-		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = lateness(late)
+		var shot histShot
+		late.shot(&shot)
+		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = ms(shot.quantile(0.5)), ms(shot.quantile(0.99))
 		if got, _ := e.verdict(c.gapMS, false, false); got != c.want {
 			t.Errorf("usually %v late, at worst %v, gaps of %v ms: %s, want %s", c.usual, c.worst, c.gapMS, got, c.want)
 		}

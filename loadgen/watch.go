@@ -14,7 +14,7 @@ type watch struct {
 	lastMoved  atomic.Int64 // the same, without keep-alive comments
 	maxSilence atomic.Int64 // in the window, ns
 
-	late  []time.Duration // of the coordinator's timer
+	late  hist // wake-ups of the coordinator's timer
 	marks []mark
 }
 
@@ -22,6 +22,23 @@ type watch struct {
 type mark struct {
 	at     time.Duration
 	tokens int64
+}
+
+// mostMarks bounds the marks: of more, every other one of the older half is dropped, so that a long run keeps its course.
+const mostMarks = 1 << 14
+
+func (w *watch) mark(at time.Duration, tokens int64) {
+	w.marks = append(w.marks, mark{at, tokens})
+	if len(w.marks) < mostMarks {
+		return
+	}
+	kept := w.marks[:0]
+	for i, m := range w.marks {
+		if i >= mostMarks/2 || i%2 == 0 {
+			kept = append(kept, m)
+		}
+	}
+	w.marks = kept
 }
 
 // byteAt notes a read at now. moved: it brought more than a comment. opened is −1 before the window.
@@ -141,9 +158,3 @@ const (
 	Suspect     = "suspect"      // stamps may be late enough to show in the tails
 	ClientBound = "client_bound" // the client itself was the limit
 )
-
-// lateness is how late the wake-ups of a timer were, in ms.
-func lateness(late []time.Duration) (p50, p99 float64) {
-	d := slices.Sorted(slices.Values(late))
-	return ms(d[rank(len(d), 0.5)]), ms(d[rank(len(d), 0.99)])
-}
