@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "server":
 		os.Exit(serveTruth())
+	case "load":
+		os.Exit(loadForever(os.Args[1]))
 	case "hog":
 		pin(0)
 		fmt.Println("hogging")
@@ -193,5 +195,35 @@ func accuracy(b *testing.B, url string, streams int, hog bool) {
 	b.ReportMetric(cpu/1e3/res.WholeEvidence["events"], "cpu-us/event")
 	if hog && res.Verdict == Valid {
 		b.Errorf("a client without its core calls itself valid: %v", res.Evidence)
+	}
+}
+
+// BenchmarkSchedule sends planned requests, 1,000 a second, and reports how late they went. One op is a second of
+// them: -benchtime 60x is a minute.
+func BenchmarkSchedule(b *testing.B) {
+	for _, law := range []string{Poisson, Gamma, Constant} {
+		b.Run(law, func(b *testing.B) {
+			pin(0)
+			url := part(b, "server")
+			if resp, err := http.Get(url + "/ctl/cfg?first_us=2000&gap_us=1000"); err != nil {
+				b.Fatal(err)
+			} else {
+				resp.Body.Close()
+			}
+			spec := Spec{
+				URL: url, Route: "/v1/completions", Model: "m", Vocabulary: []int{5, 6, 7}, Seed: 1, Salt: fmt.Sprint(time.Now()),
+				Classes: []Class{{Name: "a", Arrivals: &Arrivals{Law: law, Rate: 1000, Shape: 0.5}, Input: Range{16, 16}, Output: Range{2, 2}}},
+				Window:  Window{Min: time.Duration(b.N) * time.Second},
+			}
+			b.ResetTimer()
+			res, err := Run(b.Context(), spec)
+			if err != nil || res.Failed > 0 {
+				b.Fatal(err, res.FirstFailure)
+			}
+			b.ReportMetric(res.Evidence["send_lag_p50_us"], "lag-p50-us")
+			b.ReportMetric(res.Evidence["send_lag_p99_us"], "lag-p99-us")
+			b.ReportMetric(res.Evidence["send_lag_max_us"], "lag-max-us")
+			b.ReportMetric(res.Evidence["unsent_requests"], "unsent")
+		})
 	}
 }
