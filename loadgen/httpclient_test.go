@@ -43,7 +43,7 @@ func TestCompatiblePaths(t *testing.T) {
 		spec := testSpec(&mock.Server{}, 1)
 		spec.URL, spec.Dial, spec.Client, spec.Warmup = server.URL, nil, c.client, Warmup{}
 		spec.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
-		spec.Window = Window{Max: 20 * second, Requests: map[string]int{"short": 6}, Exactly: true}
+		spec.Window = Window{Max: time.Minute, Requests: map[string]int{"short": 6}, Exactly: true}
 		res, err := Run(t.Context(), spec)
 		server.Close()
 		if err != nil || res.Completed != 6 || protocols[c.protocol] != 6 || res.Stamps != StampsUser || res.Client == ClientEpoll || len(res.Notes) == 0 || !strings.Contains(res.Notes[0], "stamped only after") {
@@ -77,7 +77,7 @@ func TestProxy(t *testing.T) {
 	proxyURL, _ := url.Parse(proxy.URL)
 	spec := testSpec(&mock.Server{}, 1)
 	spec.URL, spec.Dial, spec.Client, spec.Warmup = "http://models.example:8000", nil, ClientHTTP, Warmup{}
-	spec.Window = Window{Max: 20 * second, Requests: map[string]int{"short": 4}, Exactly: true}
+	spec.Window = Window{Max: time.Minute, Requests: map[string]int{"short": 4}, Exactly: true}
 	r, err := newRun(spec)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestConversations(t *testing.T) {
 				spec.Route, spec.Client, spec.Warmup = "/v1/chat/completions", client, Warmup{}
 				spec.Classes[0].Output = Range{3, 3}
 				spec.Classes[0].Session = &Session{Turns: Range{3, 3}, Input: Range{4, 4}, Think: 20 * msec}
-				spec.Window = Window{Max: 20 * second, Requests: map[string]int{"short": 2}, Exactly: true}
+				spec.Window = Window{Max: time.Minute, Requests: map[string]int{"short": 2}, Exactly: true}
 				res, err := Run(t.Context(), spec)
 				server.Close()
 				if err != nil || res.Completed != 6 || len(bodies) != 6 {

@@ -75,7 +75,7 @@ func TestRecordsTellTheTruth(t *testing.T) {
 				spec := Spec{
 					Route: route, Model: "mock", Vocabulary: []int{5, 6, 7}, Seed: 1, Salt: pattern,
 					Classes: []Class{{Name: "a", Concurrency: 3, Input: Range{3, 3}, Output: Range{24, 24}}},
-					Window:  Window{Max: 20 * second, Requests: map[string]int{"a": 6}, Exactly: true},
+					Window:  Window{Max: time.Minute, Requests: map[string]int{"a": 6}, Exactly: true},
 				}
 				good, refused := 0, 0
 				heldAgainst(t, spec, truth.Options{Plan: plan}, func(r *Record, l *truth.Request, zero int64) {
