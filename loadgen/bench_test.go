@@ -81,8 +81,8 @@ func TestNoAllocationPerEvent(t *testing.T) {
 	if n := testing.AllocsPerRun(10, run); n > 0 {
 		t.Errorf("%v allocations for a stream of 64 events", n)
 	}
-	if r.completion != 64 || len(r.chunks) != 64 {
-		t.Errorf("%d tokens in %d chunks", r.completion, len(r.chunks))
+	if r.completion != 64 || r.track.bearing != 64 {
+		t.Errorf("%d tokens in %d chunks", r.completion, r.track.bearing)
 	}
 }
 
@@ -135,7 +135,7 @@ func BenchmarkClient(b *testing.B) {
 				b.Fatal(err)
 			}
 			spec.URL = blaster(b, len(m.make(0, measured, 0, nil).bytes), answer)
-			dial, err := dialer(&spec)
+			dial, _, err := dialer(&spec)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -150,10 +150,10 @@ func BenchmarkClient(b *testing.B) {
 					for i := range jobs {
 						req := m.make(0, measured, i, buf)
 						buf = req.bytes
-						sent, err := c.do(context.Background(), req.bytes)
-						s := sample{sent: sent, end: c.since()}
-						s.fill(&c.reply)
-						if v := c.reply.judge(req.output, err); v.outcome != OK {
+						trip, err := c.do(context.Background(), req.bytes)
+						v := c.reply.judge(req.output, err)
+						c.reply.sample(trip, c.since(), v)
+						if v.outcome != OK {
 							b.Errorf("%+v", v)
 							return
 						}

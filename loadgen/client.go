@@ -39,16 +39,16 @@ type client struct {
 	resent int           // requests sent again over a new connection
 }
 
-// dialer returns a function that connects to the server of a URL.
-func dialer(spec *Spec) (func(ctx context.Context) (net.Conn, error), error) {
+// dialer returns a function that connects to the server of a URL, and its address.
+func dialer(spec *Spec) (dial func(ctx context.Context) (net.Conn, error), address string, err error) {
 	u, err := url.Parse(spec.URL)
 	if err != nil {
-		return nil, fmt.Errorf("server's URL: %w", err)
+		return nil, "", fmt.Errorf("server's URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("server's URL %q is not http://HOST:PORT", spec.URL)
+		return nil, "", fmt.Errorf("server's URL %q is not http://HOST:PORT", spec.URL)
 	}
-	address := u.Host
+	address = u.Host
 	if u.Port() == "" {
 		port := "80"
 		if u.Scheme == "https" {
@@ -65,13 +65,21 @@ func dialer(spec *Spec) (func(ctx context.Context) (net.Conn, error), error) {
 		if err != nil || u.Scheme == "http" {
 			return conn, err
 		}
-		secure := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}})
+		config := &tls.Config{}
+		if spec.TLS != nil {
+			config = spec.TLS.Clone()
+		}
+		if config.ServerName == "" {
+			config.ServerName = u.Hostname()
+		}
+		config.NextProtos = []string{"http/1.1"}
+		secure := tls.Client(conn, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
 			return nil, err
 		}
 		return secure, nil
-	}, nil
+	}, address, nil
 }
 
 // stop closes the connection, also under a request, and refuses new ones.
@@ -123,38 +131,51 @@ func (c *client) connect(ctx context.Context) (net.Conn, bool, error) {
 	return conn, false, nil
 }
 
-// do sends one request and reads its answer into c.reply. It returns when the first byte was sent, and
-// why the answer ended early; sent is −1 when no connection came about.
-func (c *client) do(ctx context.Context, request []byte) (sent time.Duration, err error) {
+// trip is when a request went.
+type trip struct {
+	send   time.Duration // before its first byte was written; −1: no connection came about
+	sent   time.Duration // when its last byte was written; −1: never
+	resent bool          // the first connection was being closed
+}
+
+// do sends one request and reads its answer into c.reply. It returns when it went, and why the answer ended early.
+func (c *client) do(ctx context.Context, request []byte) (trip, error) {
+	t := trip{send: -1, sent: -1}
 	for {
 		c.reply.reset()
 		conn, reused, err := c.connect(ctx)
 		if err != nil {
-			return -1, err
+			t.send, t.sent = -1, -1
+			return t, err
 		}
-		sent = c.since()
+		t.send, t.sent = c.since(), -1
+		sent := t.send
 		if err := conn.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 			c.drop()
-			return sent, err
+			return t, err
 		}
 		n, werr := conn.Write(request)
+		if werr == nil {
+			t.sent = c.since()
+		}
 		err = c.read(conn) // after a failed write too: a server may refuse before it has read everything
 		c.used = c.since()
 		switch {
 		case werr == nil && err == nil && !c.reply.resp.close:
-			return sent, nil
+			return t, nil
 		case reused && c.reply.untouched() && stale(err) && (n < len(request) || c.used-sent < staleLimit):
 			// The server was closing the kept connection while the request was on its way. Nothing was made of it: a
 			// server that dies over a request does not get so far, and is met again on the new connection.
 			c.drop()
 			c.resent++
+			t.resent = true
 			continue
 		}
 		c.drop()
 		if werr != nil && err != nil && !c.reply.resp.headDone() {
 			err = werr
 		}
-		return sent, err
+		return t, err
 	}
 }
 

@@ -67,20 +67,27 @@ func (c *coordinator) due() time.Duration {
 // woke notes a wake-up by the timer.
 func (c *coordinator) woke(due time.Duration) {
 	r, now := c.r, c.r.since()
-	if r.opened() >= 0 {
-		r.watch.late = append(r.watch.late, max(0, now-due))
-	}
+	r.watch.late.add(max(0, now-due))
 	for c.nextTick <= now {
 		c.nextTick += tick
 	}
-	r.watch.marks = append(r.watch.marks, mark{now, r.live.Load()})
+	r.watch.mark(now, r.live.Load())
 }
 
 // health says why the run cannot go on: nothing moves, nothing succeeds, or its file cannot be written.
 func (c *coordinator) health() error {
 	r, now := c.r, c.r.since()
-	if err := r.lines.failed(); err != nil {
+	if err := r.out.out.failed(); err != nil {
 		return err
+	}
+	r.out.out.push(false)
+	if r.spec.Exact {
+		r.mu.Lock()
+		err := r.badCount
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
 	}
 	if r.inFlight.Load() > 0 {
 		quiet := now - max(time.Duration(r.watch.lastMoved.Load()), time.Duration(r.openSince.Load()))
@@ -91,12 +98,8 @@ func (c *coordinator) health() error {
 	if r.failing.Load() < 10 {
 		return nil
 	}
-	for _, p := range r.pools {
-		for _, s := range p.slots {
-			if s.fails.Load() < 3 {
-				return nil
-			}
-		}
+	if !r.path.failing() {
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +119,11 @@ func (c *coordinator) warm() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i, class := range r.spec.Classes {
-			if r.ends[i] < class.Concurrency {
+			need := class.slots
+			if class.Arrivals != nil {
+				need = 1
+			}
+			if r.ends[i] < need {
 				return false
 			}
 		}
@@ -140,23 +147,33 @@ func (c *coordinator) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, class := range r.spec.Classes {
-		if r.inside[i] < r.spec.Window.Requests[class.Name] {
+		n := r.inside[i]
+		if r.spec.Window.Exactly {
+			n = r.over[i]
+		}
+		if n < r.spec.share(r.spec.Window.Requests[class.Name]) {
 			return false
 		}
+	}
+	if p := r.spec.Window.Precision; p > 0 {
+		half, mean, ok := r.watch.interval(window{r.opened(), r.since()}, r.summary.life())
+		return ok && half <= p*mean
 	}
 	return true
 }
 
 // open opens the window.
 func (r *run) open() {
+	r.shots.open = r.shoot()
 	r.mu.Lock()
 	now := time.Now()
 	r.win.opened = now.Sub(r.start)
 	r.result.Opened = now
 	r.openedAt.Store(int64(r.win.opened))
-	r.watch.marks = append(r.watch.marks, mark{r.win.opened, r.live.Load()})
+	r.watch.mark(r.win.opened, r.live.Load())
 	close(r.openedC)
 	r.mu.Unlock()
+	r.out.out.note(frameMark, RecordMark{markOpened, r.win.opened})
 	if r.spec.OnWindow != nil {
 		r.spec.OnWindow(true)
 	}
@@ -175,16 +192,20 @@ func (r *run) closeWindow() {
 func (r *run) endWindow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.shots.close == nil {
+		r.shots.close = r.shoot()
+	}
 	if r.win.opened < 0 || r.win.closed != never {
 		return
 	}
 	now := time.Now()
 	r.win.closed = now.Sub(r.start)
 	r.result.Closed = now
-	r.watch.marks = append(r.watch.marks, mark{r.win.closed, r.live.Load()})
+	r.watch.mark(r.win.closed, r.live.Load())
 	if r.inFlight.Load() > 0 {
 		r.watch.silence(r.win.closed - max(time.Duration(r.watch.lastByte.Load()), r.win.opened))
 	}
+	r.out.out.note(frameMark, RecordMark{markClosed, r.win.closed})
 }
 
 // tell calls OnProgress about once a second.

@@ -13,18 +13,36 @@ const (
 	finishOther                // any other word: no success
 )
 
+// word is the reason as a word: the server's own where it is none of the known ones.
+func (f finish) word(own string) string {
+	switch f {
+	case finishNone:
+		return ""
+	case finishStop:
+		return "stop"
+	case finishLength:
+		return "length"
+	case finishAbort:
+		return "abort"
+	}
+	return own
+}
+
 // unknown is a count that a server did not give.
 const unknown = -1
 
 // event is what one streamed event says, read by scanning its bytes. The slices point into the
 // scanned bytes and are good only until the next read.
 type event struct {
-	Object     bool // the data is a JSON object
-	Done       bool // "[DONE]", or the last event of llama.cpp's native route
-	Choices    bool // holds a choice (OpenAI routes), or is of a native route
-	Text       bool // visible text that is not empty
-	Reasoning  bool // reasoning text that is not empty
-	ToolCall   bool // part of a tool call
+	Object     bool   // the data is a JSON object
+	Done       bool   // "[DONE]", or the last event of llama.cpp's native route
+	Choices    bool   // holds a choice (OpenAI routes), or is of a native route
+	Text       bool   // visible text that is not empty
+	Reasoning  bool   // reasoning text that is not empty
+	ToolCall   bool   // part of a tool call
+	Role       bool   // says who speaks
+	Native     bool   // of SGLang's own route
+	Raw        []byte // the visible text, inside of a JSON string
 	Finish     finish
 	FinishWord []byte
 
@@ -42,6 +60,29 @@ type event struct {
 
 // tokenBearing says whether the event brought output text of any kind.
 func (e *event) tokenBearing() bool { return e.Text || e.Reasoning || e.ToolCall }
+
+// kind is the one word for what the event brought.
+func (e *event) kind() ChunkKind {
+	switch {
+	case e.Error:
+		return ChunkError
+	case e.Text:
+		return ChunkContent
+	case e.Reasoning:
+		return ChunkReasoning
+	case e.ToolCall:
+		return ChunkTool
+	case e.Done:
+		return ChunkDone
+	case e.Choices && e.Role:
+		return ChunkRole
+	case e.Choices:
+		return ChunkEmpty
+	case e.Completion >= 0 || e.Prompt >= 0:
+		return ChunkUsage
+	}
+	return ChunkOther
+}
 
 var doneWord = []byte("[DONE]")
 

@@ -70,7 +70,7 @@ func (s *scanner) topMember(key []byte) {
 	case "usage":
 		s.into(inUsage)
 	case "meta_info":
-		e.Choices = true
+		e.Choices, e.Native = true, true
 		s.into(inUsage)
 	case "timings":
 		s.into(inTimings)
@@ -99,7 +99,7 @@ func (s *scanner) topMember(key []byte) {
 	case "text", "content": // /generate; llama.cpp's native route
 		if raw, ok := s.text(); ok {
 			e.Choices = true
-			e.Text = e.Text || len(raw) > 0
+			e.text(raw)
 		}
 	case "stop": // llama.cpp's native route
 		e.Done = s.peek() == 't'
@@ -114,6 +114,12 @@ func (s *scanner) topMember(key []byte) {
 		e.Prompt = s.number()
 	default:
 		s.skip()
+	}
+}
+
+func (e *event) text(raw []byte) {
+	if len(raw) > 0 {
+		e.Text, e.Raw = true, raw
 	}
 }
 
@@ -152,7 +158,7 @@ func (s *scanner) choiceMember(key []byte) {
 	switch string(key) {
 	case "text":
 		if raw, ok := s.text(); ok {
-			s.e.Text = s.e.Text || len(raw) > 0
+			s.e.text(raw)
 		}
 	case "delta", "message":
 		s.into(inDelta)
@@ -167,12 +173,15 @@ func (s *scanner) deltaMember(key []byte) {
 	switch string(key) {
 	case "content":
 		if raw, ok := s.text(); ok {
-			s.e.Text = s.e.Text || len(raw) > 0
+			s.e.text(raw)
 		}
 	case "reasoning_content", "reasoning":
 		if raw, ok := s.text(); ok {
 			s.e.Reasoning = s.e.Reasoning || len(raw) > 0
 		}
+	case "role":
+		s.e.Role = true
+		s.skip()
 	case "tool_calls":
 		if s.peek() == '[' {
 			at := s.i

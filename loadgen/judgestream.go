@@ -53,7 +53,7 @@ func JudgeStream(api string, reads [][]byte, requested int) (Judgement, error) {
 	switch {
 	case !j.OK && v.kind != "":
 		j.Reason = v.kind + ": " + v.reason
-	case j.OK && len(r.chunks) == 0 && r.completion <= 0:
+	case j.OK && r.track.bearing == 0 && r.completion <= 0:
 		j.OK, j.Reason = false, KindShort+": no output came"
 	case j.OK && r.finish == finishStop:
 		j.Reason = "stop"

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -16,6 +17,9 @@ var ErrStalled = errors.New("the server stopped answering")
 // rejected, ten in all, and no token arrived meanwhile.
 var ErrFailing = errors.New("every request fails")
 
+// ErrPrompts ends a run in which the server counts other prompt tokens than were sent.
+var ErrPrompts = errors.New("the server counts other prompt tokens than were sent")
+
 // Spec is one run against one server.
 type Spec struct {
 	URL   string // of the server: "http://127.0.0.1:30000"
@@ -26,8 +30,25 @@ type Spec struct {
 	Body map[string]any
 	// Header is added to each request: an Authorization, for example.
 	Header map[string]string
+	// Exact ends the run with an error when a server counts other prompt tokens than were sent as ids.
+	Exact bool
+	// Tagged: each request carries the name of its record, CLASS/STREAM/NUMBER, in the header X-Request-Id.
+	Tagged bool
 	// Dial opens a connection to the server. nil: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config // for https; nil: the system's roots
+	// Client chooses how requests travel: [ClientEpoll], the fast and exact way, [ClientConn], or [ClientHTTP] for servers
+	// that speak only HTTP/2. Empty: the fast way where it can be had (Linux, plain HTTP, no Dial), net/http where the
+	// environment names a proxy for the server, net.Conn otherwise. [Result] says which it was.
+	Client string
+	// Shards is the number of threads of the fast way. Zero: one for each 1,024 streams, at most half of the cores.
+	Shards int
+	// Part and Parts split one load over several processes: each takes the requests whose number leaves Part when divided
+	// by Parts, and so many of the slots. Their records together are those of one process.
+	Part, Parts int
+	// StartAt is when the clock starts: agreed on by such processes, so that the same requests go at the same
+	// time. Zero: as soon as all is prepared. Only what keeps to times can be shared: Warmup.Time and Window.Max.
+	StartAt time.Time
 
 	Classes []Class
 	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:
@@ -52,6 +73,9 @@ type Spec struct {
 	// Requests receives one JSON line for each request that ended, in the order of their ends; nil: none are kept.
 	// Each line is a [Request].
 	Requests io.Writer
+	// Record receives the raw record: every event of every request, in some 7 bytes each, while the run goes on. It is
+	// read with [ReadRecord], also after the process was killed. nil: none is kept.
+	Record io.Writer
 	// OnWindow is called when the window opens (open) and when it closes, before the streams are cut.
 	OnWindow func(open bool)
 	// OnProgress is called about once a second.
@@ -72,14 +96,26 @@ type Counters struct {
 	LastByte       atomic.Int64 // Unix time in ns of the last byte on any stream
 }
 
-// Class is one kind of request, held at a level by its own pool.
+// Class is one kind of request: held at a level by its own pool, or sent by a plan of its own.
 type Class struct {
 	Name        string
-	Concurrency int
-	Input       Range // prompt tokens, uniform
-	Output      Range // completion tokens, uniform; the request forces exactly as many as were drawn
+	Concurrency int       // requests in flight, of a closed class
+	Arrivals    *Arrivals // of an open class; then Concurrency is 0
+	Input       Range     // prompt tokens, uniform
+	Output      Range     // completion tokens, uniform; the request forces exactly as many as were drawn
 	Prefix      *Prefix
 	SLO         []Objective
+
+	// Prompts are those that a user brings along, in place of drawn ones; their order is drawn. An answer's length is the
+	// prompt's own, else of Output; Input is of no meaning then.
+	Prompts []Prompt `json:"-"`
+	// Natural: Output is the most that is allowed, and the model stops where it would: fields that force a length are
+	// left out. Otherwise an answer of any other length than the asked one is a failure.
+	Natural bool
+	Session *Session       // of a closed class: conversations in place of single requests
+	Body    map[string]any // fields that each request of this class carries, over those of the Spec
+
+	slots int // this process's share of Concurrency
 }
 
 // Range is an inclusive range of whole numbers.
@@ -110,6 +146,12 @@ type Warmup struct {
 type Window struct {
 	Min, Max time.Duration
 	Requests map[string]int // by class
+	// Exactly: each class with Requests sends so many and no more, and the window closes when all of them have ended,
+	// well or not. The pools run empty towards the end, as in other load generators.
+	Exactly bool
+	// Precision, when above 0, keeps the window open until the 95 % confidence interval of the output throughput reaches to
+	// at most this share of it on either side: 0.02 for ±2 %. Max bounds it all the same.
+	Precision float64
 }
 
 // Progress is the state of a run for a person.
@@ -129,13 +171,28 @@ type Result struct {
 	Closed   time.Time
 	Window   time.Duration // Closed − Opened, from the monotonic clock
 	Steady   *bool         // the halves of the window agree within 5 %; nil: too short to say
-	Verdict  string        // [Valid], [Suspect] or [ClientBound]
+	Verdict  string        // on the window: [Valid], [Suspect] or [ClientBound]
+	Why      []string      // what speaks against the numbers, in words
+	// Evidence is what the client observed of itself over the window, WholeEvidence over the whole run, on which
+	// WholeVerdict rests.
+	Evidence, WholeEvidence Evidence
+	WholeVerdict            string
+	Client                  string // how requests travelled: [ClientEpoll], or with a wider error [ClientConn] or [ClientHTTP]
+	Stamps                  string // who stamped events: [StampsKernel] or [StampsUser]
 	// Values are the metrics and counts by the names of results/README.md, for all classes and, where there are
 	// several, with the prefix "CLASS_" for each. Throughput counts what arrived inside the window, whenever it was
 	// asked for; latency is of requests both sent and ended well inside. A percentile is an observed value (nearest rank) and
 	// absent below 30 samples for p90, 60 for p95, 100 for p99; a token is a sample of itl, a request of the
 	// others. A request with a failure is in no metric.
-	Values   map[string]float64
+	Values map[string]float64
+	// Definitions are latencies of the window by the other definitions in use: content_ttft (to the first visible text),
+	// chunk_gap (between two events that bear tokens, whatever they hold), ntpot (E2E ÷ tokens), stream_latency (to the stream's own
+	// end mark), with the names of Values; and output_throughput_half_width, in tokens/s, of its 95 % confidence interval.
+	Definitions map[string]float64
+	// Whole are the values of the whole run, from its first request to its last: start burst, warm-up and drain
+	// included. It took Span.
+	Whole    map[string]float64
+	Span     time.Duration
 	Failures map[string]int // requests by kind of failure, over warm-up and window
 	Notes    []string
 	// Rejected is how many requests the server refused by rule (queue full, prompt too long); Sent

@@ -19,7 +19,7 @@ func Probe(ctx context.Context, spec Spec, ask Ask) (Answer, error) {
 	if err != nil {
 		return answer, fmt.Errorf("probe: %w", err)
 	}
-	dial, err := dialer(&spec)
+	dial, _, err := dialer(&spec)
 	if err != nil {
 		return answer, fmt.Errorf("probe: %w", err)
 	}
@@ -34,15 +34,13 @@ func Probe(ctx context.Context, spec Spec, ask Ask) (Answer, error) {
 	defer c.drop()
 
 	req := m.make(0, probing, rand.Int(), nil) // never the same prompt twice: a cached one proves less
-	sent, err := c.do(ctx, req.bytes)
-	s := sample{sent: sent, end: c.since()}
-	s.fill(&c.reply)
-	s.verdict = c.reply.judge(req.output, err)
+	trip, err := c.do(ctx, req.bytes)
+	s := c.reply.sample(trip, c.since(), req.judge(&c.reply, err))
 	answer.OK, answer.Reason = s.outcome == OK, s.reason
 	if s.kind != "" {
 		answer.Reason = s.kind + ": " + s.reason
 	}
-	answer.PromptTokens, answer.OutputTokens, answer.CachedTokens = s.prompt, max(0, s.completion), s.cached
+	answer.PromptTokens, answer.OutputTokens, answer.CachedTokens = s.prompt, max(0, s.completion), c.reply.cached
 	answer.HTTPStatusCode = c.reply.resp.status
 	if s.first >= 0 {
 		answer.TTFT, answer.E2E = s.ttft(), s.e2e()
@@ -51,4 +49,14 @@ func Probe(ctx context.Context, spec Spec, ask Ask) (Answer, error) {
 		return answer, fmt.Errorf("probe: %w", cause)
 	}
 	return answer, nil
+}
+
+// sample is what an answer comes to that is not part of a run.
+func (r *reply) sample(t trip, end time.Duration, v verdict) sample {
+	rec := Record{Send: t.send, Sent: t.sent, End: end, Outcome: v.outcome, Kind: v.kind, Reason: v.reason}
+	r.record(&rec)
+	rec.Chunks, _ = appendChunks(nil, r.track.sealed()) // packed by this process a moment ago
+	var s sample
+	s.fill(&rec, rec.Bearing(nil))
+	return s
 }

@@ -3,7 +3,6 @@ package loadgen
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // request is one prepared request: its bytes and what it asks for.
@@ -18,9 +18,38 @@ type request struct {
 	stream string // warmUp, measured or probe
 	class  int
 	index  int
-	input  int    // prompt tokens asked; words when prompts are text
-	output int    // completion tokens asked
-	bytes  []byte // the whole HTTP request
+	input  int           // prompt tokens asked; words when prompts are text
+	output int           // completion tokens asked
+	due    time.Duration // of an open class: when it is to go
+
+	turn  int           // of a conversation, from 0
+	talk  *talk         // nil: it is none
+	think time.Duration // of a later turn: after the answer before it
+
+	natural bool   // output is the most that is allowed: the model may stop before
+	exact   bool   // the prompt is token ids, so that the server must count as many
+	bytes   []byte // the whole HTTP request
+}
+
+// record begins the record of the request.
+func (r *request) record() Record {
+	return Record{Stream: r.stream, Index: r.index, Turn: r.turn, AskedInput: r.input, AskedOutput: r.output}
+}
+
+// judge says how the request's answer ended.
+func (r *request) judge(reply *reply, err error) verdict {
+	if !r.natural {
+		return reply.judge(r.output, err)
+	}
+	v := reply.judge(0, err)
+	switch n := reply.completion; {
+	case v.outcome != OK:
+	case n > r.output:
+		return verdict{Failed, KindLong, fmt.Sprintf("%d tokens, at most %d were allowed", n, r.output)}
+	case n <= 0 && reply.track.bearing == 0:
+		return verdict{Failed, KindShort, "no output came"}
+	}
+	return v
 }
 
 // Streams of requests. Their contents are disjoint.
@@ -77,13 +106,12 @@ func formOf(route string) promptForm {
 // maker prepares requests. It is a pure function of the spec, the class, the stream and the index,
 // and may be used by several goroutines.
 type maker struct {
-	spec *Spec
-	form promptForm
-	ids  bool   // prompts are token ids
-	head string // of the HTTP request, up to the content length
-	open string // of the body, before the number of output tokens
-	mid  string // between it and the prompt
-	end  string // after the prompt
+	spec   *Spec
+	form   promptForm
+	ids    bool          // drawn prompts are token ids
+	head   string        // of the HTTP request, up to the content length
+	frames []bodyFrame   // of drawn prompts, by class
+	owned  [][]ownPrompt // by class, in the order of their use
 }
 
 func newMaker(spec *Spec) (*maker, error) {
@@ -103,102 +131,107 @@ func newMaker(spec *Spec) (*maker, error) {
 	}
 	h.WriteString("Content-Length: ")
 	m.head = h.String()
-	return m, m.frame()
+	for i := range max(1, len(spec.Classes)) {
+		c := &Class{}
+		if i < len(spec.Classes) {
+			c = &spec.Classes[i]
+		}
+		f, err := m.frame(c, nil, m.ids, false)
+		if err != nil {
+			return nil, err
+		}
+		m.frames = append(m.frames, f)
+		list, err := m.own(c)
+		if err != nil {
+			return nil, err
+		}
+		m.owned = append(m.owned, list)
+	}
+	return m, nil
 }
 
-// frame builds the constant parts of the body.
-func (m *maker) frame() error {
-	fields := maps.Clone(m.spec.Body)
-	if fields == nil {
-		fields = map[string]any{}
+// sizeOf is about how many bytes a request of a class takes.
+func (m *maker) sizeOf(class int) int {
+	size := 8 * max(m.spec.Classes[class].Input.Max, 1)
+	for i := range m.owned[class] {
+		size = max(size, len(m.owned[class][i].value))
 	}
-	fields["stream"] = true
-	for _, own := range []string{"prompt", "messages", "input_ids", "text", "max_tokens", "n_predict"} {
-		if _, ok := fields[own]; ok {
-			return fmt.Errorf("body field %q is the load generator's own", own)
+	if c := &m.spec.Classes[class]; c.traced() {
+		for i := range c.Arrivals.Requests {
+			size = max(size, 8*c.Arrivals.Requests[i].Input)
 		}
 	}
-	if m.form == formPrompt || m.form == formChat {
-		if m.spec.Model != "" {
-			fields["model"] = m.spec.Model
-		}
-		if _, ok := fields["stream_options"]; !ok { // the only true count of tokens
-			fields["stream_options"] = map[string]any{"include_usage": true, "continuous_usage_stats": true}
-		}
-	}
-	sampling, _ := fields["sampling_params"].(map[string]any)
-	if m.form == formGenerate {
-		delete(fields, "sampling_params")
-	}
-	common, err := json.Marshal(fields)
-	if err != nil {
-		return fmt.Errorf("body: %w", err)
-	}
-	m.open = string(common[:len(common)-1])
-	m.end = "}"
-	switch m.form {
-	case formPrompt:
-		m.open, m.mid = m.open+`,"max_tokens":`, `,"prompt":`
-	case formChat:
-		m.open, m.mid, m.end = m.open+`,"max_tokens":`, `,"messages":[{"role":"user","content":`, "}]}"
-	case formNative:
-		m.open, m.mid = m.open+`,"n_predict":`, `,"prompt":`
-	case formGenerate:
-		inner := ""
-		if len(sampling) > 0 {
-			params, err := json.Marshal(sampling)
-			if err != nil {
-				return fmt.Errorf("body: sampling_params: %w", err)
-			}
-			inner = string(params[1:len(params)-1]) + ","
-		}
-		m.open, m.mid = m.open+`,"sampling_params":{`+inner+`"max_new_tokens":`, `},"text":`
-		if m.ids {
-			m.mid = `},"input_ids":`
-		}
-	}
-	return nil
+	return len(m.head) + len(m.frames[class].open) + size
 }
 
 // make prepares request index of a class in a stream. The lengths depend on seed, class and index; the
 // content on the salt too. buf is used again when it is large enough.
 func (m *maker) make(class int, name string, index int, buf []byte) request {
-	c := m.spec.Classes[class]
+	c := &m.spec.Classes[class]
 	key := strconv.Itoa(index)
 	lengths := stream(m.spec.Seed, "lengths", c.Name, name, key)
-	r := request{stream: name, class: class, index: index}
+	r := request{stream: name, class: class, index: index, natural: c.Natural}
 	r.input, r.output = c.Input.draw(lengths), c.Output.draw(lengths)
-	m.build(&r, c, key, buf)
+	if list := m.owned[class]; len(list) > 0 {
+		m.buildOwn(&r, c, &list[turnOf(name, index, len(list))], key, buf)
+		return r
+	}
+	r.exact = m.ids
+	var blocks *TraceRequest
+	if c.Arrivals != nil && c.Arrivals.Law == Trace {
+		blocks = &c.Arrivals.Requests[index%len(c.Arrivals.Requests)]
+		if blocks.Input > 0 {
+			r.input = blocks.Input
+		}
+		if blocks.Output > 0 {
+			r.output = blocks.Output
+		}
+	}
+	m.build(&r, &m.frames[class], c, key, buf, func(b []byte) []byte {
+		start := len(b)
+		b = m.prompt(b, &r, c, key, blocks)
+		m.begin(&r, c, key, b[start:], nil)
+		return b
+	})
 	return r
 }
 
 // lengthRoom is what a content length and the end of the head can take; they are known last.
 const lengthRoom = len("12345678901\r\n\r\n")
 
-func (m *maker) build(r *request, c Class, key string, buf []byte) {
-	room := len(m.head) + lengthRoom
+const tagName = "\r\nX-Request-Id: "
+
+// build writes the request into buf, or into a new one; prompt appends the prompt as JSON.
+func (m *maker) build(r *request, f *bodyFrame, c *Class, key string, buf []byte, prompt func([]byte) []byte) {
+	tag := ""
+	if m.spec.Tagged {
+		rec := r.record()
+		rec.Class = c.Name
+		tag = tagName + rec.ID()
+	}
+	room := len(m.head) + lengthRoom + len(tag)
 	b := buf[:0]
 	if cap(b) < room {
-		b = make([]byte, 0, room+len(m.open)+len(m.mid)+8*r.input+64)
+		b = make([]byte, 0, room+len(f.open)+len(f.mid)+8*r.input+64)
 	}
-	b = append(b[:room], m.open...)
+	b = append(b[:room], f.open...)
 	b = strconv.AppendInt(b, int64(r.output), 10)
-	b = append(b, m.mid...)
-	b = m.prompt(b, r, c, key)
-	b = append(b, m.end...)
+	b = append(b, f.mid...)
+	b = prompt(b)
+	b = append(b, f.end...)
 
 	var tail [lengthRoom]byte
-	t := append(strconv.AppendInt(tail[:0], int64(len(b)-room), 10), "\r\n\r\n"...)
-	start := lengthRoom - len(t)
+	t := append(append(strconv.AppendInt(tail[:0], int64(len(b)-room), 10), tag...), "\r\n\r\n"...)
+	start := lengthRoom + len(tag) - len(t)
 	copy(b[start:], m.head)
 	copy(b[start+len(m.head):], t)
 	r.bytes = b[start:]
 }
 
-// prompt appends the prompt as JSON: the group's common prefix, when the class has one, then content of
+// prompt appends a drawn prompt as JSON: the group's common prefix, when the class has one, then content of
 // the request's own. The prefixes are the same in warm-up and window, as they would be in a
 // server that has run for long; the rest never is.
-func (m *maker) prompt(b []byte, r *request, c Class, key string) []byte {
+func (m *maker) prompt(b []byte, r *request, c *Class, key string, trace *TraceRequest) []byte {
 	content := stream(m.spec.Seed, "content", m.spec.Salt, c.Name, r.stream, key)
 	own := r.input
 	open, shut := byte('"'), byte('"')
@@ -212,6 +245,13 @@ func (m *maker) prompt(b []byte, r *request, c Class, key string) []byte {
 		n := min(c.Prefix.Tokens, r.input)
 		own -= n
 		b = m.tokens(b, start, n, stream(m.spec.Seed, "prefix", m.spec.Salt, c.Name, strconv.Itoa(group)))
+	}
+	if trace != nil {
+		for _, block := range trace.Blocks {
+			n := min(trace.BlockTokens, own)
+			own -= n
+			b = m.tokens(b, start, n, stream(m.spec.Seed, "block", m.spec.Salt, c.Name, strconv.FormatInt(block, 10)))
+		}
 	}
 	b = m.tokens(b, start, own, content)
 	return append(b, shut)

@@ -2,19 +2,16 @@ package loadgen
 
 import "time"
 
-// chunk is one token-bearing event of a stream: when it came and how many tokens it brought.
-type chunk struct {
-	at     time.Duration // since the start of the run
-	tokens int32         // by the server's running count; unknown when it gives none
-}
-
 // reply gathers what one streamed answer says. It is used again for the next request of its slot.
 type reply struct {
 	resp   response
 	now    time.Duration // stamp of the read being parsed
+	late   bool          // that stamp is the client's own, although the connection has kernel stamps
 	ev     event
-	chunks []chunk
+	track  track         // of all events
+	header time.Duration // stamp of the read that completed the head; −1: it has not come
 
+	reads      int
 	events     int  // JSON objects
 	done       bool // the stream's own end was seen
 	finish     finish
@@ -30,15 +27,19 @@ type reply struct {
 	errType    string
 	errCode    int
 	continuous bool // the server counts tokens as they come
+	wants      bool // the text is to be kept; a reset leaves it
+	said       []byte
 	fresh      int  // tokens that the last feed brought, by the server's running count
 	texts      int  // token-bearing events that the last feed brought
+	arrived    int  // events of any kind that the last feed brought
 	moved      bool // the last feed brought more than keep-alive comments
 }
 
 func (r *reply) reset() {
-	resp, chunks := r.resp, r.chunks[:0]
+	resp, track, said := r.resp, r.track, r.said[:0]
 	resp.reset()
-	*r = reply{resp: resp, chunks: chunks, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
+	track.reset()
+	*r = reply{resp: resp, track: track, said: said, wants: r.wants, header: never, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
 }
 
 // untouched says whether no byte of an answer has come.
@@ -49,9 +50,16 @@ func (r *reply) untouched() bool {
 // feed parses the bytes of one read, all stamped with the same time.
 func (r *reply) feed(b []byte, now time.Duration) (int, error) {
 	r.now, r.fresh, r.texts = now, 0, 0
-	events, done, head := r.events, r.done, r.resp.headDone()
+	r.reads++
+	count, events, done, head := r.track.count, r.events, r.done, r.resp.headDone()
 	n, err := r.resp.feed(b, r)
+	if !head && r.resp.headDone() {
+		r.header = now
+	}
 	line := r.resp.sse.line // a part of a long event is a sign of life too
+	if r.arrived = r.track.count - count; r.arrived > 0 && len(line) == 0 && !r.resp.sse.has && len(r.resp.line) == 0 {
+		r.track.exact()
+	}
 	r.moved = r.events > events || r.done != done || !head || !r.resp.events || len(line) > 0 && line[0] != ':'
 	return n, err
 }
@@ -61,7 +69,11 @@ func (r *reply) onData(data []byte) {
 	if r.ev.Object {
 		r.events++
 	}
-	r.take(&r.ev)
+	r.take(&r.ev, len(data))
+}
+
+func (r *reply) onComment(line []byte) {
+	r.track.add(Chunk{At: r.now, Bytes: len(line), Kind: ChunkComment, User: r.late})
 }
 
 func (r *reply) onError(data []byte) {
@@ -70,10 +82,10 @@ func (r *reply) onError(data []byte) {
 		r.ev.ErrorText = data
 	}
 	r.ev.Error = true
-	r.take(&r.ev)
+	r.take(&r.ev, len(data))
 }
 
-func (r *reply) take(e *event) {
+func (r *reply) take(e *event, size int) {
 	r.done = r.done || e.Done
 	if e.Error || e.Finish == finishAbort {
 		r.takeError(e)
@@ -96,37 +108,56 @@ func (r *reply) take(e *event) {
 	if e.CachedHost >= 0 {
 		r.host = e.CachedHost
 	}
-	r.takeTokens(e)
+	if r.wants {
+		r.keep(e)
+	}
+	r.track.add(Chunk{At: r.now, Bytes: size, Tokens: r.takeTokens(e), Kind: e.kind(), User: r.late})
 }
 
-// takeTokens notes a chunk. A chunk counts when it brought text or when the server's running count grew:
-// a first token may have no text of its own (a part of a UTF-8 sequence), and a usage-only event at the
-// end repeats a count.
-func (r *reply) takeTokens(e *event) {
+// takeTokens says how many tokens an event brought: −1 when it brought text and the server does not count. An event
+// bears tokens when it brought text or when the server's running count grew: a first token may have no text of its own (a part of a
+// UTF-8 sequence), and a usage-only event at the end repeats a count.
+func (r *reply) takeTokens(e *event) int {
 	grown := 0
 	if e.Completion > max(0, r.completion) {
-		grown = e.Completion - max(0, r.completion)
+		grown = min(e.Completion-max(0, r.completion), 1<<40)
 	}
 	if e.Completion >= 0 {
 		r.completion = max(r.completion, e.Completion)
 	}
 	switch {
 	case !e.Choices: // usage only: a total, not an arrival
-		if n := len(r.chunks); grown > 0 && r.continuous && n > 0 { // tokens that had no event of their own
-			r.chunks[n-1].tokens += int32(min(grown, 1<<30))
+		if r.continuous && r.track.bearing > 0 { // tokens that had no event of their own
 			r.fresh += grown
+			return grown
 		}
 	case e.Completion >= 0:
-		if grown > 0 && (r.continuous || len(r.chunks) == 0) {
+		if grown > 0 && (r.continuous || r.track.bearing == 0) {
 			r.continuous = true
-			r.chunks = append(r.chunks, chunk{r.now, int32(min(grown, 1<<30))})
 			r.fresh += grown
 			r.texts++
+			return grown
 		}
 	case e.tokenBearing():
-		r.chunks = append(r.chunks, chunk{r.now, unknown})
 		r.texts++
+		return unknown
 	}
+	return 0
+}
+
+// record puts what the answer said into a record, without its chunks.
+func (r *reply) record(rec *Record) {
+	rec.Header = r.header
+	if r.header == never {
+		rec.Header = -1
+	}
+	rec.Status, rec.Finish = r.resp.status, r.finish.word(r.finishWord)
+	if !r.resp.headDone() {
+		rec.Status = 0
+	}
+	rec.PromptTokens, rec.OutputTokens = r.prompt, r.completion
+	rec.CachedTokens, rec.CachedDevice, rec.CachedHost = r.cached, r.device, r.host
+	rec.Counted, rec.Reads = r.continuous, r.reads
 }
 
 func (r *reply) takeError(e *event) {

@@ -1,16 +1,13 @@
 package loadgen
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"sync"
 	"time"
 )
 
 // Request is one line of a run's request file: one request that ended. What is not known is absent.
 type Request struct {
-	ID              string   `json:"id"`                   // CLASS/STREAM/NUMBER: unique in the run, the same in every run of a seed
+	ID              string   `json:"id"`                   // CLASS/STREAM/NUMBER, /TURN in a conversation: unique in the run, the same in every run of a seed
 	Class           string   `json:"class"`                // name of the class
 	Phase           string   `json:"phase"`                // warmup, window, or cut: in flight when the window closed
 	SentS           *float64 `json:"sent_s,omitempty"`     // first byte written, in s since the start of the run; absent: no connection
@@ -26,29 +23,56 @@ type Request struct {
 	CachedTokens    *int     `json:"cached_tokens,omitempty"` // prompt tokens found in a prefix cache
 	CachedDevice    *int     `json:"cached_device_tokens,omitempty"`
 	CachedHost      *int     `json:"cached_host_tokens,omitempty"`
-	Chunks          int      `json:"chunks"` // token-bearing events
+	Chunks          int      `json:"chunks"`              // token-bearing events
+	Coalesced       int      `json:"coalesced,omitempty"` // events of any kind that shared a read with a later byte: their stamps are upper bounds
+	Stamps          string   `json:"stamps,omitempty"`    // kernel or user: who stamped the events
+	DueS            *float64 `json:"due_s,omitempty"`     // of an open loop: for when it was planned
 	Outcome         Outcome  `json:"outcome"`
 	Kind            string   `json:"kind,omitempty"` // of a failure or a rejection
 	Reason          string   `json:"reason,omitempty"`
 }
 
-func (s *sample) line(class string) Request {
-	l := Request{
-		ID: fmt.Sprintf("%s/%s/%d", class, s.stream, s.index), Class: class, Phase: s.stream, EndS: s.end.Seconds(),
-		RequestedInput: s.askedIn, RequestedOutput: s.askedOut, Chunks: s.chunks, Outcome: s.outcome, Kind: s.kind, Reason: s.reason,
-		PromptTokens: known(s.prompt), OutputTokens: known(s.completion), CachedTokens: known(s.cached),
-		CachedDevice: known(s.device), CachedHost: known(s.host),
+// ID names the request: CLASS/STREAM/NUMBER, and /TURN from the second turn of a conversation on. It is unique in the run and
+// the same in every run of a seed.
+func (r *Record) ID() string {
+	id := fmt.Sprintf("%s/%s/%d", r.Class, r.Stream, r.Index)
+	if r.Turn > 0 {
+		id += fmt.Sprintf("/%d", r.Turn)
 	}
-	if s.outcome == Cancelled {
+	return id
+}
+
+// line is the request's line in the request file.
+func (s *sample) line(r *Record) Request {
+	l := Request{
+		ID: r.ID(), Class: r.Class, Phase: r.Stream, EndS: r.End.Seconds(),
+		RequestedInput: r.AskedInput, RequestedOutput: r.AskedOutput, Chunks: s.chunks, Outcome: r.Outcome, Kind: r.Kind, Reason: r.Reason,
+		PromptTokens: known(r.PromptTokens), OutputTokens: known(r.OutputTokens), CachedTokens: known(r.CachedTokens),
+		CachedDevice: known(r.CachedDevice), CachedHost: known(r.CachedHost),
+	}
+	if r.Outcome == Cancelled {
 		l.Phase = "cut"
 	}
-	if s.sent < 0 {
+	if s.open {
+		due := r.Sched.Seconds()
+		l.DueS = &due
+	}
+	if r.Send < 0 {
 		return l
 	}
-	sent := s.sent.Seconds()
+	sent := r.Send.Seconds()
 	l.SentS = &sent
 	if s.first < 0 {
 		return l
+	}
+	l.Stamps = StampsUser
+	if r.Kernel {
+		l.Stamps = StampsKernel
+	}
+	for _, c := range r.Chunks {
+		if !c.Exact {
+			l.Coalesced++
+		}
 	}
 	l.TTFTMS, l.E2EMS = inMS(s.ttft()), inMS(s.e2e())
 	if d, ok := s.tpot(); ok {
@@ -70,76 +94,3 @@ func known(n int) *int {
 func inMS(d time.Duration) *float64 { v := ms(d); return &v }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// recorder writes the request file from a goroutine of its own, so that a slow disk slows no stream.
-type recorder struct {
-	w io.Writer
-
-	mu     sync.Mutex
-	queue  []Request
-	closed bool
-	err    error
-	wake   chan struct{} // of capacity 1
-}
-
-func newRecorder(w io.Writer) *recorder { return &recorder{w: w, wake: make(chan struct{}, 1)} }
-
-func (r *recorder) add(l Request) {
-	if r.w == nil {
-		return
-	}
-	r.mu.Lock()
-	r.queue = append(r.queue, l)
-	r.mu.Unlock()
-	r.signal()
-}
-
-func (r *recorder) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// close lets loop write what is queued and return.
-func (r *recorder) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.signal()
-}
-
-func (r *recorder) failed() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
-// loop writes lines until close. After the first error it writes no more.
-func (r *recorder) loop() {
-	var buf []byte
-	for range r.wake {
-		r.mu.Lock()
-		lines, closed := r.queue, r.closed
-		r.queue = nil
-		r.mu.Unlock()
-		buf = buf[:0]
-		for _, l := range lines {
-			b, err := json.Marshal(l)
-			if err != nil {
-				continue // a Request always has a JSON form
-			}
-			buf = append(append(buf, b...), '\n')
-		}
-		if len(buf) > 0 && r.failed() == nil {
-			if _, err := r.w.Write(buf); err != nil {
-				r.mu.Lock()
-				r.err = fmt.Errorf("write the request file: %w", err)
-				r.mu.Unlock()
-			}
-		}
-		if closed {
-			return
-		}
-	}
-}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,38 +12,47 @@ import (
 	"github.com/sourcegraph/conc"
 )
 
-type conn = net.Conn
-
 // errClosing is why in-flight requests end when the window closes.
 var errClosing = errors.New("in flight when the window closed")
 
-// run is one run: pools of slots, and a coordinator that decides when the window opens and closes.
+// run is one run: a path that keeps requests going, a collector of those that ended, and a coordinator that decides
+// when the window opens and closes.
 type run struct {
-	spec    Spec
-	start   time.Time
-	maker   *maker
-	pools   []*pool
-	lines   *recorder
-	watch   *watch
-	openedC chan struct{} // closed when the window opens
-	moved   chan struct{} // of capacity 1: a request ended
+	spec      Spec
+	start     time.Time
+	maker     *maker
+	feeds     []*feed     // of the closed classes
+	schedules []*schedule // of the open ones
+	builder   *builder
+	path      path
+	out       *collector
+	watch     *watch
+	openedC   chan struct{} // closed when the window opens
+	moved     chan struct{} // of capacity 1: a request ended
 
 	inFlight  atomic.Int64
 	openSince atomic.Int64 // when inFlight last rose from zero, ns since the start
 	live      atomic.Int64 // tokens received, or text events where the server does not count as it goes
 	failing   atomic.Int64 // requests that failed since the last token
 
+	shots struct{ begin, open, close *shot } // what the client observed of itself; open is nil before the window
+
 	openedAt atomic.Int64 // win.opened, to be read without the lock
 
 	mu       sync.Mutex
 	win      window // opened −1 before the window, closed in the far future until it closes
-	samples  []*sample
+	summary  *summary
 	ends     []int // by class: requests of the warm-up that ended
 	inside   []int // by class: requests both sent and ended well inside
+	over     []int // by class: measured requests that ended, of a conversation the last one
 	result   Result
+	lastEnd  time.Duration // when the last request was over
 	lastFail string
-	blank    bool // a request ended well without a finish reason
-	totals   bool // a server told only totals
+	blank    bool  // a request ended well without a finish reason
+	totals   bool  // a server told only totals
+	unequal  int   // requests whose prompt the server counts otherwise
+	badCount error // the first of them
+	cut      int   // chunks without a count of streams that were cut
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -52,66 +61,137 @@ const never = time.Duration(1<<63 - 1)
 // when every request has ended and every connection is closed.
 //
 // The error says that the run did not come to its end: ErrStalled, ErrFailing, the cause of ctx, or a
-// request file that cannot be written. The result then holds what was seen until then, with Complete false.
+// file that cannot be written. The result then holds what was seen until then, with Complete false.
 func Run(ctx context.Context, spec Spec) (Result, error) {
-	r, dial, err := newRun(spec)
+	r, err := newRun(spec)
 	if err != nil {
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
-	for i := range r.spec.Classes {
-		r.pools = append(r.pools, newPool(r, i, dial))
-	}
+	return r.do(ctx)
+}
+
+func (r *run) do(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	var writer, workers conc.WaitGroup
-	writer.Go(r.lines.loop)
-	for _, p := range r.pools {
-		workers.Go(func() { p.prepare(ctx, warmUp, p.warm, r.openedC) })
-		workers.Go(func() { p.prepare(ctx, measured, p.measured, nil) })
-		for _, s := range p.slots {
-			workers.Go(func() { s.loop(ctx) })
-		}
+	var makers, collector, writer conc.WaitGroup
+	for _, f := range r.feeds {
+		makers.Go(func() { f.prepare(ctx, &f.warm, r.openedC) })
+		makers.Go(func() { f.prepare(ctx, &f.measured, nil) })
 	}
-	err = r.coordinate(ctx)
+	for _, s := range r.schedules {
+		makers.Go(func() { s.prepare(ctx) })
+	}
+	for _, f := range r.feeds {
+		<-f.warm.primed
+		<-f.measured.primed
+	}
+	for _, s := range r.schedules {
+		<-s.primed
+	}
+	if err := r.path.prepare(ctx); err != nil {
+		cancel(err)
+		makers.Wait()
+		return Result{}, fmt.Errorf("load: %w", err)
+	}
+	wait(ctx, time.Until(r.spec.StartAt))
+	r.begins()
+	writer.Go(r.out.out.loop)
+	collector.Go(r.out.loop)
+	var turns conc.WaitGroup
+	turns.Go(r.builder.loop)
+	makers.Go(func() { r.path.drive(ctx) })
+	err := r.coordinate(ctx)
+	r.endWindow() // of a run that was stopped
 	cause := err
 	if cause == nil {
 		cause = errClosing
 	}
 	cancel(cause)
-	for _, p := range r.pools {
-		for _, s := range p.slots {
-			s.client.stop()
-		}
-	}
-	workers.Wait()
-	r.lines.close()
+	makers.Wait()
+	close(r.builder.jobs)
+	turns.Wait()
+	r.out.close()
+	collector.Wait()
+	result := r.finish(err)
+	r.out.out.note(frameEnd, r.recordEnd(&result))
+	r.out.out.close()
 	writer.Wait()
 	if err == nil {
-		err = r.lines.failed()
+		err = r.out.out.failed()
+		result.Complete = result.Complete && err == nil
 	}
-	return r.finish(err), err
+	return result, err
 }
 
-func newRun(spec Spec) (*run, func(context.Context) (net.Conn, error), error) {
+func newRun(spec Spec) (*run, error) {
 	spec, err := spec.withDefaults()
 	if err != nil {
-		return nil, nil, err
-	}
-	dial, err := dialer(&spec)
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r := &run{
 		spec: spec, start: time.Now(), openedC: make(chan struct{}), moved: make(chan struct{}, 1),
-		lines: newRecorder(spec.Requests), win: window{opened: -1, closed: never},
-		ends: make([]int, len(spec.Classes)), inside: make([]int, len(spec.Classes)),
+		win: window{opened: -1, closed: never}, summary: newSummary(spec.Classes),
+		ends: make([]int, len(spec.Classes)), inside: make([]int, len(spec.Classes)), over: make([]int, len(spec.Classes)),
 	}
 	r.result.Failures = map[string]int{}
 	r.openedAt.Store(-1)
 	r.watch = &watch{}
-	r.maker, err = newMaker(&r.spec)
-	return r, dial, err
+	if r.maker, err = newMaker(&r.spec); err != nil {
+		return nil, err
+	}
+	for i := range r.spec.Classes {
+		if r.spec.Classes[i].Arrivals != nil {
+			r.schedules = append(r.schedules, newSchedule(r.maker, i))
+		} else {
+			r.feeds = append(r.feeds, newFeed(r.maker, i, r.openedC))
+		}
+	}
+	slots := 0
+	for i := range r.spec.Classes {
+		slots += r.spec.Classes[i].slots
+	}
+	r.builder = newBuilder(r.maker, slots)
+	r.out = newCollector(r)
+	if r.path, err = newPath(r); err != nil {
+		return nil, err
+	}
+	for _, s := range r.schedules {
+		s.split(r.path.lanes())
+	}
+	return r, nil
+}
+
+// newPath chooses the way of the requests: the fast one where it can be had.
+func newPath(r *run) (path, error) {
+	dial, address, err := dialer(&r.spec)
+	if err != nil {
+		return nil, err
+	}
+	proxy := viaProxy(&r.spec)
+	plain := strings.HasPrefix(r.spec.URL, "http://") && r.spec.Dial == nil
+	switch r.spec.Client {
+	case "", ClientEpoll:
+		if plain && !(proxy && r.spec.Client == "") {
+			if p := newShardPath(r, address); p != nil {
+				return p, nil
+			}
+		}
+		if r.spec.Client == ClientEpoll {
+			return nil, errors.New("the client over epoll needs Linux and plain HTTP over TCP")
+		}
+	}
+	return newConnPath(r, dial, r.spec.Client == ClientHTTP || proxy && r.spec.Client == "")
+}
+
+// begins starts the clock of the run.
+func (r *run) begins() {
+	r.start = time.Now()
+	r.out.out.note(frameHead, r.recordHead())
+	r.shots.begin = r.shoot()
+	if w := r.spec.Warmup; !w.Cohort && !w.Stable && w.Time == 0 {
+		r.open() // without a warm-up the first request is a measured one
+	}
 }
 
 // since is the time since the start of the run, from the monotonic clock.
@@ -134,7 +214,7 @@ func (r *run) arrived(reply *reply) {
 	if reply.texts == 0 {
 		return
 	}
-	if len(reply.chunks) == reply.texts { // nothing came before this read
+	if reply.track.bearing == reply.texts { // nothing came before this read
 		r.spec.Counters.FirstTokens.Add(1)
 	}
 	if r.failing.Load() != 0 {
@@ -148,18 +228,22 @@ func (r *run) arrived(reply *reply) {
 	}
 }
 
-// ended takes the sample of a request that ended.
-func (r *run) ended(x *sample, reply *reply) {
+// settle completes a request that ended with what its answer said, and counts it.
+func (r *run) settle(f *finished, reply *reply, v verdict, end time.Duration) {
+	rec := &f.rec
+	rec.Outcome, rec.Kind, rec.Reason, rec.End = v.outcome, v.kind, v.reason, end
+	reply.record(rec)
+	f.track = append(f.track[:0], reply.track.sealed()...)
 	r.inFlight.Add(-1)
 	c := r.spec.Counters
 	if !reply.continuous && reply.completion > 0 {
 		c.Tokens.Add(int64(reply.completion))
 	}
-	switch x.outcome {
+	switch v.outcome {
 	case OK:
 		c.Finished.Add(1)
-		c.FinishedTokens.Add(int64(x.completion))
-		c.PromptTokens.Add(int64(max(0, x.prompt)))
+		c.FinishedTokens.Add(int64(rec.OutputTokens))
+		c.PromptTokens.Add(int64(max(0, rec.PromptTokens)))
 	case Failed:
 		c.Failed.Add(1)
 		r.failing.Add(1)
@@ -167,30 +251,24 @@ func (r *run) ended(x *sample, reply *reply) {
 		c.Rejected.Add(1)
 		r.failing.Add(1)
 	}
-	r.mu.Lock()
-	x.inWindow(reply.chunks, r.win)
-	if x.counts(r.win) {
-		x.keepGaps(reply.chunks, r.spec.Classes[x.class].SLO)
-	}
-	r.count(x, reply)
-	r.lines.add(x.line(r.spec.Classes[x.class].Name))
-	r.mu.Unlock()
-	select {
-	case r.moved <- struct{}{}:
-	default:
-	}
 }
 
-// count keeps a sample and the run's own counts; r.mu is held.
-func (r *run) count(x *sample, reply *reply) {
-	r.samples = append(r.samples, x)
+// ended hands over a request that ended.
+func (r *run) ended(f *finished, reply *reply, v verdict, end time.Duration) {
+	r.settle(f, reply, v, end)
+	r.out.put(f)
+}
+
+// count keeps the run's own counts; r.mu is held.
+func (r *run) count(x *sample, rec *Record, goesOn bool) {
 	res := &r.result
 	res.Sent++
+	r.lastEnd = max(r.lastEnd, x.end)
 	switch x.outcome {
 	case OK:
 		res.Completed++
-		r.blank = r.blank || reply.finish == finishNone
-		r.totals = r.totals || !reply.continuous
+		r.blank = r.blank || rec.Finish == ""
+		r.totals = r.totals || !rec.Counted
 	case Failed, Rejected:
 		if x.outcome == Failed {
 			res.Failed++
@@ -200,13 +278,31 @@ func (r *run) count(x *sample, reply *reply) {
 		res.Failures[x.kind]++
 		r.lastFail = fmt.Sprintf("%s: %s", x.kind, x.reason)
 		if res.FirstFailure == "" {
-			res.FirstFailure = fmt.Sprintf("%s request %d: %s", r.spec.Classes[x.class].Name, x.index, r.lastFail)
+			res.FirstFailure = firstFailure(rec)
 		}
+	case Cancelled:
+		x.inWindow(r.out.bearing, r.win)
+		r.cut += x.windowChunks
 	}
-	if x.stream == warmUp && x.index < r.spec.Classes[x.class].Concurrency {
+	if x.open && x.outcome != Cancelled || x.stream == warmUp && rec.Turn == 0 && rec.Index < r.spec.Classes[x.class].Concurrency {
 		r.ends[x.class]++
 	}
-	if x.stream == measured && x.outcome == OK && r.win.holdsSent(x.sent) && r.win.holds(x.end) {
+	if x.stream == measured && !goesOn {
+		r.over[x.class]++
+	}
+	if x.stream == measured && x.outcome == OK && r.win.holdsSent(x.begun()) && r.win.holds(x.end) {
 		r.inside[x.class]++
 	}
+}
+
+// checkPrompt holds the server's count of a prompt against what was sent; r.mu is held.
+func (r *run) checkPrompt(f *finished) {
+	rec := &f.rec
+	if !f.exact || rec.Outcome != OK || rec.PromptTokens < 0 || rec.PromptTokens == rec.AskedInput {
+		return
+	}
+	if r.unequal == 0 {
+		r.badCount = fmt.Errorf("%w: %d ids, %d tokens by its count (request %s)", ErrPrompts, rec.AskedInput, rec.PromptTokens, rec.ID())
+	}
+	r.unequal++
 }

@@ -102,7 +102,7 @@ func TestKnownTruth(t *testing.T) {
 	})
 }
 
-// A class that stalls takes nothing from another: each pool stays at its level.
+// A class that stalls takes nothing from another: each of 150 short and 32 long pools stays at its level.
 func TestPoolsHoldTheirLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &mock.Server{Answer: func(r mock.Request) []mock.Step {
@@ -111,23 +111,23 @@ func TestPoolsHoldTheirLevels(t *testing.T) {
 			}
 			return mock.Stream(r, mock.Timing{First: 70 * msec, Gap: 10 * msec})
 		}}
-		spec := testSpec(server, 6)
-		spec.Classes = append(spec.Classes, Class{Name: "long", Concurrency: 3, Input: Range{100, 100}, Output: Range{5, 5}})
+		spec := testSpec(server, 150)
+		spec.Classes = append(spec.Classes, Class{Name: "long", Concurrency: 32, Input: Range{100, 100}, Output: Range{5, 5}})
 		spec.Warmup = Warmup{Time: second}
 		spec.Window = Window{Min: 5 * second, Max: 7 * second, Requests: map[string]int{"long": 1}}
 		res, err := Run(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, peak := server.InFlight(); peak != 9 {
-			t.Errorf("at most %d requests in flight, want 9", peak)
+		if _, peak := server.InFlight(); peak != 182 {
+			t.Errorf("at most %d requests in flight, want 182", peak)
 		}
 		server.Close()
 		if res.Window != 7*second {
 			t.Errorf("window of %v, want its max of 7s: the long class never had its request", res.Window)
 		}
 		wantValues(t, res.Values, map[string]float64{
-			"mean_concurrency": 9, "short_mean_concurrency": 6, "long_mean_concurrency": 3, "long_completed": 0, "long_output_tokens": 0,
+			"mean_concurrency": 182, "short_mean_concurrency": 150, "long_mean_concurrency": 32, "long_completed": 0, "long_output_tokens": 0,
 			"short_mean_ttft_ms": 70, "short_mean_itl_ms": 10, "failed": 0,
 		})
 		wantAbsent(t, res.Values, "long_mean_ttft_ms", "long_median_itl_ms")

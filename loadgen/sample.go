@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// sample is what one request saw. Times count from the start of the run.
+// sample is what a request's record comes to. Times count from the start of the run.
 type sample struct {
 	class  int
 	stream string // warmUp or measured
-	index  int
 	verdict
 
+	open  bool          // of an open loop: it belongs to the time for which it was planned
+	sched time.Duration // planned
 	sent  time.Duration // first byte written; −1: never
 	first time.Duration // first token-bearing event; −1: none came
 	last  time.Duration // last token-bearing event
+	shown time.Duration // first visible text; −1: none came
+	tail  time.Duration // the stream's end mark, or the end of the response; −1: never
 	end   time.Duration // when the request was over
 
-	askedIn, askedOut    int
-	prompt, completion   int // as the server counts; unknown when it did not say
-	cached, device, host int
+	prompt, completion int // as the server counts; unknown when it did not say
 
 	windowTokens int   // completion tokens that arrived inside the window
 	windowChunks int   // token-bearing events inside the window whose tokens the server never counted
@@ -36,7 +37,7 @@ type gap uint64
 
 const gapTokens = 1<<20 - 1
 
-func newGap(d time.Duration, tokens int32) gap {
+func newGap(d time.Duration, tokens int) gap {
 	n := uint64(min(max(tokens, 1), gapTokens))
 	return gap(uint64(max(d, 0))/n<<20 | n)
 }
@@ -58,12 +59,6 @@ func (w window) holdsSent(t time.Duration) bool {
 
 func (w window) length() time.Duration { return max(0, w.closed-w.opened) }
 
-// counts says whether the request counts for latency: it was sent after the window had opened, ended well
-// before it closed, and its stream was made of measured prompts.
-func (s *sample) counts(w window) bool {
-	return s.outcome == OK && s.stream == measured && w.holdsSent(s.sent) && w.holds(s.end) && s.first >= 0
-}
-
 func (s *sample) ttft() time.Duration { return s.first - s.sent }
 func (s *sample) e2e() time.Duration  { return s.last - s.sent }
 
@@ -75,41 +70,45 @@ func (s *sample) tpot() (d time.Duration, ok bool) {
 	return (s.last - s.first) / time.Duration(s.completion-1), true
 }
 
-// fill takes what an answer said. Where the server gave only a total, its tokens are spread evenly over the
-// events that brought text.
-func (s *sample) fill(r *reply) {
-	s.prompt, s.completion = r.prompt, r.completion
-	s.cached, s.device, s.host = r.cached, r.device, r.host
-	s.chunks = len(r.chunks)
-	s.first, s.last = -1, -1
-	if len(r.chunks) == 0 {
+// fill takes what a record says, and its token-bearing chunks.
+func (s *sample) fill(r *Record, bearing []Chunk) {
+	s.stream, s.verdict = r.Stream, verdict{r.Outcome, r.Kind, r.Reason}
+	s.sched, s.sent, s.end = r.Sched, r.Send, r.End
+	s.prompt, s.completion = r.PromptTokens, r.OutputTokens
+	s.chunks = len(bearing)
+	s.first, s.last, s.shown, s.tail, s.maxGap = -1, -1, -1, -1, 0
+	s.windowTokens, s.windowChunks, s.gaps, s.sloGaps = 0, 0, s.gaps[:0], s.sloGaps[:0]
+	if len(bearing) == 0 {
 		return
 	}
-	s.first, s.last = r.chunks[0].at, r.chunks[len(r.chunks)-1].at
-	if !r.continuous && r.completion >= 0 {
-		spread(r.chunks, r.completion)
+	s.first, s.last = bearing[0].At, bearing[len(bearing)-1].At
+	if d, ok := r.ContentTTFT(); ok {
+		s.shown = s.sent + d
 	}
-	for i := 1; i < len(r.chunks); i++ {
-		s.maxGap = max(s.maxGap, r.chunks[i].at-r.chunks[i-1].at)
+	if d, ok := r.StreamE2E(); ok {
+		s.tail = s.sent + d
+	}
+	for i := 1; i < len(bearing); i++ {
+		s.maxGap = max(s.maxGap, bearing[i].At-bearing[i-1].At)
 	}
 }
 
-func spread(chunks []chunk, total int) {
-	n, given := len(chunks), 0
-	for i := range chunks {
-		until := total * (i + 1) / n
-		chunks[i].tokens = int32(until - given)
-		given = until
+// begun is the moment that decides whether a request belongs to a window.
+func (s *sample) begun() time.Duration {
+	if s.open {
+		return s.sched
 	}
+	return s.sent
 }
 
 // inWindow counts what arrived inside the window.
-func (s *sample) inWindow(chunks []chunk, w window) {
+func (s *sample) inWindow(chunks []Chunk, w window) {
+	s.windowTokens, s.windowChunks = 0, 0
 	for _, c := range chunks {
 		switch {
-		case !w.holds(c.at):
-		case c.tokens >= 0:
-			s.windowTokens += int(c.tokens)
+		case !w.holds(c.At):
+		case c.Tokens >= 0:
+			s.windowTokens += c.Tokens
 		default:
 			s.windowChunks++
 		}
@@ -117,12 +116,12 @@ func (s *sample) inWindow(chunks []chunk, w window) {
 }
 
 // keepGaps keeps the times between tokens, and for each objective on them the request's own quantile.
-func (s *sample) keepGaps(chunks []chunk, slo []Objective) {
-	s.gaps = make([]gap, 0, max(0, len(chunks)-1))
-	for i, from := 1, chunks[0].at; i < len(chunks); i++ {
-		if chunks[i].tokens != 0 { // an event that brought text but, by the total, no token of its own
-			s.gaps = append(s.gaps, newGap(chunks[i].at-from, chunks[i].tokens))
-			from = chunks[i].at
+func (s *sample) keepGaps(chunks []Chunk, slo []Objective) {
+	s.gaps, s.sloGaps = s.gaps[:0], s.sloGaps[:0]
+	for i, from := 1, chunks[0].At; i < len(chunks); i++ {
+		if chunks[i].Tokens != 0 { // an event that brought text but, by the total, no token of its own
+			s.gaps = append(s.gaps, newGap(chunks[i].At-from, chunks[i].Tokens))
+			from = chunks[i].At
 		}
 	}
 	slices.Sort(s.gaps)

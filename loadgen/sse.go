@@ -23,7 +23,8 @@ type sse struct {
 
 // sink receives what a stream holds. The bytes are good only during the call.
 type sink interface {
-	onData(data []byte)  // one event's data
+	onData(data []byte) // one event's data
+	onComment(line []byte)
 	onError(data []byte) // of an event named "error", or of a line "error: …", as llama.cpp sent before 2026
 }
 
@@ -124,6 +125,7 @@ func (p *sse) onLine(line []byte, to sink) {
 	switch {
 	case len(name) == 0:
 		p.comments++
+		to.onComment(line)
 	case bytes.Equal(name, fieldData):
 		p.addData(value)
 	case bytes.Equal(name, fieldError):

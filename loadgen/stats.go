@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -25,36 +26,149 @@ func rank(n int, q float64) int {
 	return min(max(int(math.Ceil(q*float64(n)-1e-9))-1, 0), n-1)
 }
 
-// durations is a set of samples of one metric.
-type durations []time.Duration
+// dist gathers the samples of one metric, each with a weight, in bounded memory: exactly up to its limit,
+// then in buckets 0.025 % wide. Mean, standard deviation and maximum are always exact.
+type dist struct {
+	n        int // sum of the weights
+	mean, m2 float64
+	largest  time.Duration
 
-// put writes mean, median, standard deviation (of the population), percentiles and maximum of the
-// samples, in ms, under "PREFIXmean_NAME_ms" and so on. The samples get sorted.
-func (d durations) put(v map[string]float64, prefix, name string) {
-	n := len(d)
-	if n == 0 {
+	exact   []gap
+	buckets []int // nil while the samples are exact
+	sorted  bool
+	rough   bool // its limit is roughExact
+}
+
+// How many samples are kept as they are: 1 MiB; of what is only a second view of the same, 128 KiB.
+const (
+	keepExact  = 1 << 17
+	roughExact = 1 << 14
+)
+
+func (d *dist) limit() int {
+	if d.rough {
+		return roughExact
+	}
+	return keepExact
+}
+
+func (d *dist) add(x time.Duration, weight int) {
+	d.n += weight
+	delta := ms(x) - d.mean
+	d.mean += delta * float64(weight) / float64(d.n)
+	d.m2 += float64(weight) * delta * (ms(x) - d.mean)
+	d.largest = max(d.largest, x)
+	d.sorted = false
+	if d.buckets == nil && len(d.exact) < d.limit() {
+		d.exact = append(d.exact, gap(uint64(max(x, 0))<<20|uint64(weight)))
 		return
 	}
-	slices.Sort(d)
-	var sum, squares float64
-	for _, x := range d {
-		sum += ms(x)
+	d.spill()
+	d.buckets[bucketOf(x)] += weight
+}
+
+// spill puts the exact samples into buckets.
+func (d *dist) spill() {
+	if d.buckets != nil {
+		return
 	}
-	mean := sum / float64(n)
-	for _, x := range d {
-		squares += (ms(x) - mean) * (ms(x) - mean)
+	d.buckets = make([]int, bucketOf(math.MaxInt64>>19)+1)
+	for _, g := range d.exact {
+		d.buckets[bucketOf(g.perToken())] += g.tokens()
 	}
-	v[prefix+"mean_"+name+"_ms"] = mean
-	v[prefix+"median_"+name+"_ms"] = (ms(d[(n-1)/2]) + ms(d[n/2])) / 2
-	if n > 1 {
-		v[prefix+"std_"+name+"_ms"] = math.Sqrt(squares / float64(n))
+	d.exact = nil
+}
+
+// join adds the samples of another.
+func (d *dist) join(o *dist) {
+	if o.n == 0 {
+		return
 	}
-	for _, p := range percentiles {
-		if n >= enough(p.q) {
-			v[prefix+p.name+"_"+name+"_ms"] = ms(d[rank(n, p.q)])
+	n := d.n + o.n
+	delta := o.mean - d.mean
+	d.m2 += o.m2 + delta*delta*float64(d.n)*float64(o.n)/float64(n)
+	d.mean += delta * float64(o.n) / float64(n)
+	d.n, d.largest, d.sorted = n, max(d.largest, o.largest), false
+	if o.buckets == nil && d.buckets == nil && len(d.exact)+len(o.exact) <= d.limit() {
+		d.exact = append(d.exact, o.exact...)
+		return
+	}
+	d.spill()
+	for _, g := range o.exact {
+		d.buckets[bucketOf(g.perToken())] += g.tokens()
+	}
+	for i, w := range o.buckets {
+		d.buckets[i] += w
+	}
+}
+
+// Buckets: one for each ns below 2^13, then 4096 for each doubling.
+const bucketBits = 12
+
+func bucketOf(x time.Duration) int {
+	v := uint64(min(max(x, 0), math.MaxInt64>>19))
+	shift := max(0, bits.Len64(v)-bucketBits-1)
+	return shift<<bucketBits + int(v>>shift)
+}
+
+// bucketValue is the middle of a bucket.
+func bucketValue(i int) time.Duration {
+	shift := max(0, i>>bucketBits-1)
+	low := uint64(i-shift<<bucketBits) << shift
+	return time.Duration(low + 1<<shift/2)
+}
+
+// at returns the sample of a rank, counted from 0.
+func (d *dist) at(rank int) time.Duration {
+	if d.buckets == nil {
+		if !d.sorted {
+			slices.Sort(d.exact)
+			d.sorted = true
+		}
+		return gaps(d.exact).at(rank)
+	}
+	for i, w := range d.buckets {
+		if rank -= w; rank < 0 {
+			return min(bucketValue(i), d.largest)
 		}
 	}
-	v[prefix+"max_"+name+"_ms"] = ms(d[n-1])
+	return d.largest
+}
+
+// quantile is the q quantile: an observed value.
+func (d *dist) quantile(q float64) time.Duration { return d.at(rank(d.n, q)) }
+
+// below counts the samples under x.
+func (d *dist) below(x time.Duration) int {
+	n := 0
+	for _, g := range d.exact {
+		if g.perToken() < x {
+			n += g.tokens()
+		}
+	}
+	for i := range min(bucketOf(x), len(d.buckets)) {
+		n += d.buckets[i]
+	}
+	return n
+}
+
+// put writes mean, median, standard deviation (of the population), percentiles and maximum of the
+// samples, in ms, under "PREFIXmean_NAME_ms" and so on.
+func (d *dist) put(v map[string]float64, prefix, name string) {
+	if d.n == 0 {
+		return
+	}
+	v[prefix+"mean_"+name+"_ms"] = d.mean
+	v[prefix+"median_"+name+"_ms"] = (ms(d.at((d.n-1)/2)) + ms(d.at(d.n/2))) / 2
+	if d.n > 1 {
+		v[prefix+"std_"+name+"_ms"] = math.Sqrt(max(0, d.m2/float64(d.n)))
+	}
+	for _, p := range percentiles {
+		if d.n >= enough(p.q) {
+			v[prefix+p.name+"_"+name+"_ms"] = ms(d.quantile(p.q))
+		}
+	}
+	v[prefix+"max_"+name+"_ms"] = ms(d.largest)
 }
 
 var percentiles = []struct {
@@ -81,34 +195,6 @@ func (g gaps) at(rank int) time.Duration {
 		}
 	}
 	return 0
-}
-
-func (g gaps) put(v map[string]float64, prefix, name string) {
-	n := g.samples()
-	if n == 0 {
-		return
-	}
-	slices.Sort(g)
-	var sum, squares float64
-	for _, x := range g {
-		sum += ms(x.perToken()) * float64(x.tokens())
-	}
-	mean := sum / float64(n)
-	for _, x := range g {
-		d := ms(x.perToken()) - mean
-		squares += d * d * float64(x.tokens())
-	}
-	v[prefix+"mean_"+name+"_ms"] = mean
-	v[prefix+"median_"+name+"_ms"] = (ms(g.at((n-1)/2)) + ms(g.at(n/2))) / 2
-	if n > 1 {
-		v[prefix+"std_"+name+"_ms"] = math.Sqrt(squares / float64(n))
-	}
-	for _, p := range percentiles {
-		if n >= enough(p.q) {
-			v[prefix+p.name+"_"+name+"_ms"] = ms(g.at(rank(n, p.q)))
-		}
-	}
-	v[prefix+"max_"+name+"_ms"] = ms(g[len(g)-1].perToken())
 }
 
 // gapQuantile is a quantile over the tokens of sorted gaps; 0 for none.

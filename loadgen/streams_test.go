@@ -44,7 +44,8 @@ type parsed struct {
 	Status                                  int
 	Completion, Prompt, Cached, Dev, Host   int
 	Done, Failed, Continuous, Head, Comment bool
-	Tokens                                  []int32
+	Tokens                                  []int
+	Kinds                                   []string
 	Finish                                  finish
 	Err                                     string
 }
@@ -57,7 +58,7 @@ type firstSeen struct {
 
 func (f *firstSeen) onData(data []byte) {
 	f.reply.onData(data)
-	if f.first < 0 && len(f.chunks) > 0 {
+	if f.first < 0 && f.track.bearing > 0 {
 		f.first = f.events - 1
 	}
 }
@@ -83,12 +84,21 @@ func parseReads(reads [][]byte, asked int) parsed {
 		err = nil
 	}
 	p := parsed{
-		Verdict: r.judge(asked, err), Events: r.events, First: f.first, Chunks: len(r.chunks), Status: r.resp.status,
+		Verdict: r.judge(asked, err), Events: r.events, First: f.first, Chunks: r.track.bearing, Status: r.resp.status,
 		Completion: r.completion, Prompt: r.prompt, Cached: r.cached, Dev: r.device, Host: r.host, Done: r.done, Failed: r.failed,
 		Continuous: r.continuous, Head: r.resp.headDone(), Comment: r.resp.sse.comments > 0, Finish: r.finish, Err: fmt.Sprint(err),
 	}
-	for _, c := range r.chunks {
-		p.Tokens = append(p.Tokens, c.tokens)
+	var rec Record
+	r.record(&rec)
+	rec.Chunks, _ = appendChunks(nil, r.track.sealed())
+	for _, c := range rec.Chunks {
+		if c.Kind != ChunkComment {
+			p.Kinds = append(p.Kinds, c.Kind.String())
+		}
+	}
+	rec.Counted = rec.Counted || rec.OutputTokens < 0 || r.track.bearing == 0
+	for _, c := range rec.Bearing(nil) {
+		p.Tokens = append(p.Tokens, c.Tokens)
 	}
 	return p
 }

@@ -1,15 +1,28 @@
 package loadgen
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"sweep/loadgen/mock"
 )
 
-// good is a request that counts: sent at a time, first token after, then n−1 tokens a gap apart.
+// summarize computes the values of a window from samples.
+func summarize(w window, classes []Class, samples []*sample) map[string]float64 {
+	s := newSummary(classes)
+	for _, x := range samples {
+		s.window[x.class].add(x, classes[x.class].SLO, w, x.windowTokens, x.windowChunks)
+	}
+	return s.values(w.length())
+}
+
+// goodSample is a request that counts: sent at a time, first token after, then n−1 tokens a gap apart.
 func goodSample(class int, sent, ttft, gap time.Duration, n int) *sample {
-	s := &sample{class: class, stream: measured, verdict: verdict{outcome: OK}, sent: sent, first: sent + ttft, askedOut: n, completion: n, prompt: 10, chunks: n}
+	s := &sample{class: class, stream: measured, verdict: verdict{outcome: OK}, sent: sent, first: sent + ttft, shown: -1, tail: -1, completion: n, prompt: 10, chunks: n}
 	s.last = s.first + time.Duration(n-1)*gap
 	s.end = s.last
 	for range n - 1 {
@@ -50,9 +63,14 @@ func TestPercentilesNeedSamples(t *testing.T) {
 
 // Tokens of one event share its gap evenly, and each is a sample.
 func TestGapsWeighTokens(t *testing.T) {
-	g := gaps{newGap(30*msec, 3), newGap(40*msec, 1), newGap(12*msec, 6)}
+	g := []gap{newGap(30*msec, 3), newGap(40*msec, 1), newGap(12*msec, 6)}
 	v := map[string]float64{}
-	g.put(v, "", "itl")
+	var d dist
+	for _, x := range g {
+		d.add(x.perToken(), x.tokens())
+	}
+	d.put(v, "", "itl")
+	slices.Sort(g)
 	wantValues(t, v, map[string]float64{"mean_itl_ms": 8.2, "median_itl_ms": 2, "max_itl_ms": 40})
 	if got := gapQuantile(g, 0.9); got != 10*msec {
 		t.Errorf("p90 of ten tokens is %v, want the ninth: 10ms", got)
@@ -186,16 +204,95 @@ func TestClientVerdict(t *testing.T) {
 		{15 * msec, 30 * msec, 20, ClientBound},
 		{4 * msec, 9 * msec, 1, Valid},
 	} {
-		w := &watch{}
+		var late hist
 		for i := range 200 {
 			d := c.usual
 			if i%40 == 0 {
 				d = c.worst
 			}
-			w.late = append(w.late, d)
+			late.add(d)
 		}
-		if got, _, _ := w.verdict(c.gapMS); got != c.want {
+		e := Evidence{}
+		var shot histShot
+		late.shot(&shot)
+		e["timer_late_p50_ms"], e["timer_late_p99_ms"] = ms(shot.quantile(0.5)), ms(shot.quantile(0.99))
+		if got, _ := e.verdict(c.gapMS, false, false); got != c.want {
 			t.Errorf("usually %v late, at worst %v, gaps of %v ms: %s, want %s", c.usual, c.worst, c.gapMS, got, c.want)
 		}
 	}
+}
+
+// Beyond what is kept exactly, percentiles are within the width of a bucket; mean, deviation and maximum stay exact.
+func TestDistributionsSpill(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	exact := &dist{}
+	parts := [2]*dist{{rough: true}, {rough: true}}
+	for range keepExact {
+		x, weight := time.Duration(rng.ExpFloat64()*float64(20*msec)), 1+rng.IntN(3)
+		exact.add(x, weight)
+		parts[rng.IntN(2)].add(x, weight)
+	}
+	rough := parts[0]
+	rough.join(parts[1])
+	if exact.buckets != nil || rough.buckets == nil || rough.n != exact.n {
+		t.Fatalf("%d and %d samples", exact.n, rough.n)
+	}
+	a, b := map[string]float64{}, map[string]float64{}
+	exact.put(a, "", "x")
+	rough.put(b, "", "x")
+	for name, want := range a {
+		if off := math.Abs(b[name]/want - 1); off > 0.00025 {
+			t.Errorf("%s: %v, exactly %v", name, b[name], want)
+		}
+	}
+	wantValues(t, b, map[string]float64{"mean_x_ms": a["mean_x_ms"], "std_x_ms": a["std_x_ms"], "max_x_ms": a["max_x_ms"]})
+	x := 20 * msec
+	if p, q := float64(exact.below(x))/float64(exact.n), float64(rough.below(x))/float64(rough.n); math.Abs(p-q) > 0.001 || math.Abs(p-0.632) > 0.01 {
+		t.Errorf("%v and %v are below 20 ms", p, q)
+	}
+	for v := range time.Duration(1 << 16) {
+		for _, x := range []time.Duration{v, v << 20} {
+			if got := bucketValue(bucketOf(x)); got < x-x/4096 || got > x+x/4096 {
+				t.Fatalf("bucket of %d is about %d", x, got)
+			}
+		}
+	}
+	if a, b := bucketOf(1<<62), len(rough.buckets); a >= b {
+		t.Errorf("bucket %d of %d", a, b)
+	}
+}
+
+// A window that asks for precision stays open while the throughput varies.
+func TestPrecision(t *testing.T) {
+	for _, c := range []struct {
+		spread int64
+		ok     bool
+	}{{0, true}, {3, true}, {60, false}} {
+		rng := rand.New(rand.NewPCG(5, 6))
+		w := &watch{marks: []mark{{0, 0}}}
+		tokens := int64(0)
+		for i := range 30 {
+			tokens += 100 + rng.Int64N(2*c.spread+1) - c.spread
+			w.marks = append(w.marks, mark{time.Duration(i+1) * second, tokens})
+		}
+		half, mean, ok := w.interval(window{0, 30 * second}, second)
+		if !ok || half <= 0.02*mean != c.ok || math.Abs(mean-float64(tokens)/30) > 1e-9 {
+			t.Errorf("spread %d: %v ± %v", c.spread, mean, half)
+		}
+	}
+	for free, want := range map[float64]float64{9: 2.262, 19: 2.093, 60: 2.000} {
+		if got := studentT(free); math.Abs(got-want) > 0.002 {
+			t.Errorf("t of %v: %v, want %v", free, got, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := &mock.Server{Answer: steady(mock.Timing{First: 100 * msec, Gap: 25 * msec})}
+		spec := testSpec(server, 4)
+		spec.Window = Window{Min: second, Max: 100 * second, Precision: 0.01}
+		res, err := Run(t.Context(), spec)
+		server.Close()
+		if half, ok := res.Definitions["output_throughput_half_width"]; err != nil || res.Window < 10*second || res.Window > 20*second || !ok || half > 1 {
+			t.Errorf("window of %v, %v, half width %v", res.Window, err, half)
+		}
+	})
 }

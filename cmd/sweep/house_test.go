@@ -19,6 +19,7 @@ var ours = map[string][]string{
 	"bench/peers":            {"loadgen/truth", "bench/peers/rawreader"},
 	"bench/peers/rawreader":  {},
 	"loadgen":                {},
+	"loadgen/parquetfile":    {"loadgen"},
 	"loadgen/truth":          {},
 	"report":                 {"sweep", "loadgen"},
 	"sweep":                  {},
@@ -36,6 +37,7 @@ var ours = map[string][]string{
 var homes = map[string][]string{
 	"github.com/sourcegraph/conc":       {"loadgen/*.go", "sweep/*.go"},
 	"github.com/olekukonko/tablewriter": {"report/table.go"},
+	"github.com/parquet-go/parquet-go":  {"loadgen/parquetfile/*.go"},
 	"gonum.org/v1/plot":                 {"report/plot*.go"},
 	"golang.org/x/image":                {"report/plot*.go"},
 	"codeberg.org/go-fonts":             {"report/plot*.go"},

@@ -1,0 +1,376 @@
+//go:build linux && (amd64 || arm64)
+
+package loadgen
+
+import (
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	epollAdd  = syscall.EPOLL_CTL_ADD
+	epollMod  = syscall.EPOLL_CTL_MOD
+	epollIn   = syscall.EPOLLIN
+	epollOut  = syscall.EPOLLOUT
+	epollHang = syscall.EPOLLHUP | syscall.EPOLLERR | syscall.EPOLLRDHUP
+	bellID    = -1
+)
+
+// lateRead is from when a read of several events is the client's doing: their bytes lay there for so long.
+const lateRead = 200 * time.Microsecond
+
+// connState is what a connection waits for.
+type connState uint8
+
+const (
+	connIdle     connState = iota // for a request, or for the end of a back-off
+	connDialling                  // for the connection to come about
+	connOpen                      // for the answer
+	connLinger                    // for the end of the response, after the stream's end mark
+)
+
+// shardConn is a slot of a closed pool with its connection. It is its shard's alone, save fails.
+type shardConn struct {
+	shard      *shard
+	index      int
+	feed       *feed      // of a closed class: its requests
+	lane       *shardLane // of an open class
+	fd         int        // −1: no connection
+	generation int32
+	state      connState
+	wantOut    bool // waits for room to write
+	used       bool // the connection had a request before
+	busy       bool // a request is under way
+
+	req     request
+	wrote   int
+	werr    error
+	reused  bool // this request goes over a connection that was used before
+	resent  bool
+	freed   time.Duration // when the slot became free; the planned time of a request of an open class
+	admit   time.Duration
+	sendAt  time.Duration
+	sentAt  time.Duration
+	lastUse time.Duration
+	losses  int // that the connection had before this request
+	reply   reply
+
+	next    request // the next turn of a conversation
+	hasNext bool
+
+	due    time.Duration
+	heapAt int // in the timers; −1: none set
+	fails  atomic.Int32
+}
+
+func newShardConn(s *shard, f *feed) *shardConn {
+	c := &shardConn{shard: s, feed: f, fd: -1, heapAt: -1, index: len(s.conns)}
+	s.conns = append(s.conns, c)
+	return c
+}
+
+// begin takes up a request.
+func (c *shardConn) begin(req request) {
+	s := c.shard
+	c.req, c.busy, c.resent = req, true, false
+	c.admit, c.sendAt, c.sentAt = s.now, -1, -1
+	c.reply.wants = req.talk != nil
+	c.reply.reset()
+	s.run.begin()
+	if c.fd >= 0 && c.used && s.now-c.lastUse > idleLimit {
+		c.shut()
+	}
+	if c.fd < 0 {
+		c.dial()
+		return
+	}
+	c.send()
+}
+
+func (c *shardConn) event(what uint32) {
+	if c.state == connDialling {
+		c.connected()
+		return
+	}
+	if what&epollOut != 0 && c.wantOut {
+		c.write()
+	}
+	if what&(epollIn|epollHang) != 0 && c.fd >= 0 {
+		c.read()
+	}
+}
+
+// interest asks for what can be read, and for room to write if out.
+func (c *shardConn) interest(out bool) {
+	events := uint32(epollIn)
+	if out {
+		events |= epollOut
+	}
+	c.wantOut = out
+	_ = c.shard.epoll.control(epollMod, c.fd, events, int32(c.index), c.generation) // of a socket that is in the set
+}
+
+// send begins to write the request.
+func (c *shardConn) send() {
+	s := c.shard
+	c.state, c.wrote, c.werr = connOpen, 0, nil
+	c.reused, c.used = c.used, true
+	s.heap.set(c, s.now+s.run.spec.RequestTimeout)
+	c.sendAt = s.run.since()
+	c.write()
+}
+
+// write gives the kernel as much of the request as it takes.
+func (c *shardConn) write() {
+	for c.wrote < len(c.req.bytes) {
+		n, e := send(c.fd, c.req.bytes[c.wrote:])
+		switch e {
+		case 0:
+			c.wrote += n
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			if !c.wantOut {
+				c.interest(true)
+			}
+			return
+		default:
+			c.werr = e // a server may refuse before it has read everything: its answer, or its end, is read next
+			if c.wantOut {
+				c.interest(false)
+			}
+			return
+		}
+	}
+	c.sentAt = c.shard.run.since()
+	if c.wantOut {
+		c.interest(false)
+	}
+}
+
+// read takes what has come.
+func (c *shardConn) read() {
+	s := c.shard
+	n, real, e := s.in.read(c.fd)
+	switch {
+	case e == syscall.EAGAIN || e == syscall.EINTR:
+		return
+	case e != 0:
+		c.broken(e)
+		return
+	case n == 0:
+		c.broken(io.EOF)
+		return
+	case !c.busy:
+		c.shut() // nobody asked
+		return
+	}
+	s.now = s.run.since()
+	at := c.stamp(real)
+	used, perr := c.reply.feed(s.in.buf[:n], at)
+	c.arrived(at)
+	r := &c.reply
+	switch {
+	case perr != nil:
+		c.finish(perr, at)
+	case r.resp.state == stateEnd:
+		r.resp.close = r.resp.close || used < n
+		c.finish(nil, at)
+	case r.done && c.state == connOpen:
+		c.state = connLinger
+		s.heap.set(c, s.now+lingerLimit)
+	}
+}
+
+// stamp is the time of a read.
+func (c *shardConn) stamp(real int64) time.Duration {
+	s := c.shard
+	c.reply.late = false
+	if !s.path.kernel {
+		return s.now
+	}
+	if real != 0 {
+		if at, ok := s.clock.stamp(real, s.now); ok {
+			s.seen.gap.add(s.now - at)
+			return at
+		}
+	}
+	c.reply.late = true
+	s.seen.unstamped.Store(s.seen.unstamped.Load() + 1)
+	return s.now
+}
+
+// arrived notes what a read brought.
+func (c *shardConn) arrived(at time.Duration) {
+	s, r := c.shard, &c.reply
+	b := &s.batch
+	s.seen.reads.Store(s.seen.reads.Load() + 1)
+	if r.arrived > 0 {
+		s.seen.events.Store(s.seen.events.Load() + int64(r.arrived))
+	}
+	if r.arrived > 1 {
+		s.seen.coalesced.Store(s.seen.coalesced.Load() + int64(r.arrived-1))
+		if s.now-at > lateRead {
+			s.seen.lateCoalesced.Store(s.seen.lateCoalesced.Load() + int64(r.arrived-1))
+		}
+	}
+	if b.at < 0 {
+		b.at = s.now
+	}
+	b.moved = b.moved || r.moved
+	if r.texts == 0 {
+		return
+	}
+	if c.fails.Load() != 0 {
+		c.fails.Store(0)
+	}
+	if r.track.bearing == r.texts {
+		b.firsts++
+	}
+	b.tokens += int64(r.fresh)
+	if r.fresh > 0 {
+		b.texts += int64(r.fresh)
+	} else {
+		b.texts += int64(r.texts)
+	}
+}
+
+// broken ends a connection that the other side ended. After the stream's end mark, or where it ends a body without a
+// length, that is no error.
+func (c *shardConn) broken(err error) {
+	c.shard.now = c.shard.run.since()
+	if !c.busy {
+		c.shut()
+		return
+	}
+	r := &c.reply
+	r.resp.close = true
+	switch {
+	case r.done:
+		err = nil
+	case err == io.EOF && r.resp.state == stateUntilEOF:
+		r.resp.state = stateEnd
+		err = nil
+	}
+	c.finish(err, c.shard.now)
+}
+
+// expired fires the connection's timer.
+func (c *shardConn) expired() {
+	switch {
+	case c.state == connDialling:
+		c.undialled(os.ErrDeadlineExceeded)
+	case !c.busy && c.hasNext: // the end of the time to think
+		c.hasNext = false
+		c.begin(c.next)
+	case !c.busy: // the end of a back-off
+		c.shard.next(c)
+	case c.state == connLinger:
+		c.reply.resp.close = true
+		c.finish(nil, c.shard.now)
+	default:
+		c.reply.resp.close = true
+		c.finish(os.ErrDeadlineExceeded, c.shard.now)
+	}
+}
+
+// finish ends a request whose answer ended, or sends it again when the server was just closing the connection:
+// nothing was made of it then. A server that dies over a request does not get so far, and is met again on the new
+// connection.
+func (c *shardConn) finish(err error, end time.Duration) {
+	s := c.shard
+	s.heap.drop(c)
+	c.lastUse = s.now
+	if c.werr == nil && err == nil && !c.reply.resp.close {
+		c.state = connIdle
+		c.settle(nil, end)
+		return
+	}
+	early := c.wrote < len(c.req.bytes) || s.now-c.sendAt < staleLimit
+	if c.reused && c.reply.untouched() && stale(err) && early {
+		c.shut()
+		s.seen.resent.Store(s.seen.resent.Load() + 1)
+		c.resent = true
+		c.sendAt, c.sentAt = -1, -1
+		c.reply.reset()
+		c.dial()
+		return
+	}
+	if c.werr != nil && err != nil && !c.reply.resp.headDone() {
+		err = c.werr
+	}
+	c.reply.resp.close = true
+	c.settle(err, end)
+}
+
+// fail ends a request that was never sent.
+func (c *shardConn) fail(err error) {
+	c.sendAt, c.sentAt = -1, -1
+	c.reply.reset()
+	c.settle(err, c.shard.now)
+}
+
+// settle judges a request and frees the slot.
+func (c *shardConn) settle(err error, end time.Duration) {
+	s := c.shard
+	v := c.req.judge(&c.reply, err)
+	if v.outcome != OK && c.reply.track.bearing == 0 {
+		c.fails.Add(1)
+	}
+	goesOn := c.req.goesOn(v)
+	if goesOn {
+		c.follow(end)
+	}
+	c.end(v, end)
+	if err != nil || c.reply.resp.close {
+		c.shut()
+	}
+	if goesOn {
+		return
+	}
+	if c.lane != nil {
+		c.lane.freed(c)
+		return
+	}
+	c.freed = end
+	if n := c.fails.Load(); n > 0 {
+		s.heap.set(c, s.now+backoff(n))
+		return
+	}
+	s.next(c)
+}
+
+// end hands the request's record over.
+func (c *shardConn) end(v verdict, at time.Duration) {
+	s := c.shard
+	f := s.run.out.blank()
+	f.exact, f.class, f.open = c.req.exact, c.req.class, c.lane != nil
+	f.rec = c.req.record()
+	rec := &f.rec
+	rec.Sched, rec.Admit, rec.Send, rec.Sent, rec.Resent = c.freed, c.admit, c.sendAt, c.sentAt, c.resent
+	rec.Kernel = s.path.kernel
+	rec.Retransmits = unknown
+	if c.fd >= 0 {
+		if n := lossOf(c.fd); n >= 0 {
+			rec.Retransmits = n - c.losses
+			s.seen.losses.Store(s.seen.losses.Load() + int64(rec.Retransmits))
+			c.losses = n
+		}
+	}
+	if c.sendAt >= 0 && c.lane == nil {
+		s.seen.turn.add(c.sendAt - c.freed)
+	} else if c.sendAt >= 0 {
+		s.seen.lag.add(c.sendAt - c.freed)
+	}
+	f.goes = c.req.goesOn(v)
+	s.run.settle(f, &c.reply, v, at)
+	if c.lane != nil {
+		c.lane.schedule.back(c.req.bytes)
+	} else {
+		c.feed.back(c.req.bytes)
+	}
+	c.req.bytes, c.busy = nil, false
+	s.done = append(s.done, f)
+}

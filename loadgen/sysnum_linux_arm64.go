@@ -1,0 +1,3 @@
+package loadgen
+
+const sysSchedSetattr = 274
