@@ -197,11 +197,12 @@ func testStreams(t *testing.T, s *server) {
 	}
 	_, body := s.do("POST", "/v1/completions", completion(ids(30, 4), 17))
 	list := events(body)
-	if len(list) != 17+2 {
-		t.Errorf("%d events for 17 tokens, usage and the end", len(list))
+	// On a busy machine an event may carry more than one token.
+	if n := len(list); n < 3 || n > 17+2 || list[n-1] != "[DONE]" {
+		t.Fatalf("%d events for 17 tokens, usage and the end: %q", n, list)
 	}
-	if !strings.Contains(list[17], `"usage":{"prompt_tokens":30,"total_tokens":47,"completion_tokens":17,`) {
-		t.Errorf("usage: %s", list[17])
+	if usage := list[len(list)-2]; !strings.Contains(usage, `"usage":{"prompt_tokens":30,"total_tokens":47,"completion_tokens":17,`) {
+		t.Errorf("usage: %s", usage)
 	}
 }
 
