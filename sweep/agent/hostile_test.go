@@ -4,8 +4,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"sweep/sweep"
 )
@@ -42,5 +45,61 @@ func TestServerThatCountsNonsense(t *testing.T) {
 		if v, ok := r.Values[name]; ok {
 			t.Errorf("%s is %v", name, v)
 		}
+	}
+}
+
+// TestNeverProvedSaysWhy: a server that is never proved ready ends with what was missing for the proof.
+func TestNeverProvedSaysWhy(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, how string
+		bend      func(*sweep.Engine)
+		want      string
+	}{
+		{"silent", "hangs", nil, "when last asked, it does not listen on its port "},
+		{"unhealthy", "ready", func(e *sweep.Engine) { e.Health = "/no-such" }, "when last asked, GET /no-such answered 404"},
+		{"no list", "ready", func(e *sweep.Engine) { e.Models = "/no-such" }, "when last asked, GET /no-such did not answer with a list of models"},
+		{"mute", "ready", func(e *sweep.Engine) { e.Generate = "/no-such" }, "when last asked, a generation by POST /no-such failed: http_404: "},
+		{"wordless", "ready", func(e *sweep.Engine) {
+			e.Vocabulary = func(context.Context, sweep.Getter, string) ([]int, error) {
+				return nil, errors.New("no tokenizer \x1b[1m")
+			}
+		}, `when last asked, its vocabulary cannot be read: no tokenizer \x1b[1m`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n := newNight(t)
+			if tt.bend != nil {
+				tt.bend(n.engine)
+			}
+			job := n.job(tt.how, "w@1")
+			job.Limits.Stall = time.Second
+			n.submit(job)
+			if err := n.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r := n.launches(job)[0]
+			if r.Outcome != sweep.HangStart || !strings.Contains(r.Detail, tt.want) {
+				t.Errorf("%s: %s\nwant %q", r.Outcome, r.Detail, tt.want)
+			}
+		})
+	}
+}
+
+// TestShutButAlive: a server that lives on but answers nobody is not said to stall.
+func TestShutButAlive(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	n.opt.DyingTime = 1500 * time.Millisecond
+	job := n.job("shuts", "w@1")
+	n.submit(job)
+	if err := n.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := n.launches(job)[0].Loads[0]
+	if l.Outcome != sweep.HangLoad || !strings.Contains(l.Detail, "requests failed; the first: ") ||
+		!strings.HasSuffix(l.Detail, "; its process lives, but for 1.5s it did not answer GET /health") {
+		t.Errorf("%s: %s", l.Outcome, l.Detail)
 	}
 }

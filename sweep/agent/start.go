@@ -145,17 +145,17 @@ func (l *launch) judgeStart(w *watcher, now time.Time) *sweep.Ending {
 		return nil
 	case hung:
 		e = l.examine(sweep.Autopsy{Hang: true})
-		e.Detail = join(e.Detail, w.silence(now))
+		e.Detail = join(join(e.Detail, w.silence(now)), l.whyUnproved())
 	case slow:
 		e = l.examine(sweep.Autopsy{Slow: true})
-		e.Detail = join(e.Detail, fmt.Sprintf("not ready %s after the start, though still at work; raise limits: start: if it needs longer", l.limits.Start))
+		e.Detail = join(join(e.Detail, fmt.Sprintf("not ready %s after the start, though still at work; raise limits: start: if it needs longer", l.limits.Start)), l.whyUnproved())
 	}
 	return &e
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }
