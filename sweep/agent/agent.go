@@ -205,7 +205,7 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	rel := job.Dir(attempt)
 	return &launch{
 		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(), log: log,
-		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(a.opt.Self, job.Simulate),
+		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(sweep.Executable(a.opt.Self), job.Simulate),
 	}
 }
 

@@ -26,8 +26,8 @@ func (l *launch) start(ctx context.Context) error {
 	startCtx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	logFile := filepath.Join(l.dir, "server.log")
-	l.server, err = proc.Start(startCtx, l.agent.opt.Supervisor, proc.Spec{
-		Argv: l.argv, Env: l.env.All, Dir: l.job.Workdir, Secrets: l.env.Secrets,
+	l.server, err = proc.Start(startCtx, sweep.Startable(l.agent.opt.Supervisor), proc.Spec{
+		Argv: sweep.Startable(l.argv), Env: l.env.All, Dir: l.job.Workdir, Secrets: l.env.Secrets,
 		Log: logFile, Owner: filepath.Join(l.dir, "owner.json"),
 		OwnerInfo: map[string]any{"night": l.job.Night, "job": l.job.ID, "attempt": l.attempt, "port": l.port, "served": l.served},
 	})

@@ -144,7 +144,7 @@ func (l *Local) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.child, err = startDetached(append(slices.Clone(l.Agent), dir, "--out", l.Night), l.Env, log); err != nil {
+	if l.child, err = startDetached(append(sweep.Startable(l.Agent), dir, "--out", l.Night), l.Env, log); err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
