@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +103,36 @@ func TestShutButAlive(t *testing.T) {
 	if l.Outcome != sweep.HangLoad || !strings.Contains(l.Detail, "requests failed; the first: ") ||
 		!strings.HasSuffix(l.Detail, "; its process lives, but for 1.5s it did not answer GET /health") {
 		t.Errorf("%s: %s", l.Outcome, l.Detail)
+	}
+}
+
+// TestDamagedMemory: what an agent remembers between nights, and what an attempt left, may be damaged; it goes on.
+func TestDamagedMemory(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"", "null", "[1]", "{\x00", `{"a":"b"}`} {
+		n := newNight(t)
+		job := n.job("dies", "w@1")
+		n.submit(job)
+		left := filepath.Join(n.opt.Out, job.Dir(1))
+		if err := os.MkdirAll(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{filepath.Join(n.opt.Dir, "warmed.json"), filepath.Join(left, "owner.json"), filepath.Join(left, sweep.ReadyFile)} {
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.run(t.Context()); err != nil {
+			t.Errorf("%q: %v", content, err)
+		}
+		if got, want := endings(n.launches(job)), "w@1=… | w@1=oom.graph"; got != want {
+			t.Errorf("%q: %s, want %s", content, got, want)
+		}
+		if w, err := readWarmed(filepath.Join(n.opt.Dir, "warmed.json")); err != nil || w.add("key") != nil || !w.has("key") {
+			t.Errorf("%q: it remembers nothing, %v", content, err)
+		}
+		if err := os.Remove(filepath.Join(left, "owner.json")); err != nil { // the check at the end reads all of them
+			t.Error(err)
+		}
 	}
 }
