@@ -121,13 +121,20 @@ var fixedKeys = []string{
 	"label", "reason", // words of include, baseline and unacceptable
 }
 
+// measuredKeys are the numbers of a record that are measured. Facts are not among them: where a flag has the name of
+// one (context-length), the asked value stands for it.
+var measuredKeys = regexp.MustCompile(`^(sent|completed|failed|rejected|retractions|(prompt|output|load_back)_tokens|window_s|slo_met|` +
+	`goodput_share|request_goodput|(input|output|total|request|server_output)_throughput|(running|queued|token_usage)(_peak)?|` +
+	`token_usage_over_085|cached_(tokens|share)_(device|host)|client_(lag_p99_ms|server_ratio|max_silence_s)|headroom_min_gib|` +
+	`(mean|median|std|p90|p95|p99|max)_(ttft|tpot|itl|e2e_latency)_ms|(start|stop|harness)_s)$`)
+
 // axisName notes a name that cannot stand in a folder's name or would hide a record's own key.
 func (r *reading) axisName(n *yaml.Node, name string) bool {
 	if name == "concurrency" {
 		r.problem(n, "write it under load: [{workload: name, concurrency: [64, 128]}]", "concurrency is no flag of a server: requests in flight are an axis of load")
 		return false
 	}
-	if slices.Contains(fixedKeys, FlatName(name)) || strings.HasSuffix(FlatName(name), "_concurrency") {
+	if slices.Contains(fixedKeys, FlatName(name)) || measuredKeys.MatchString(FlatName(name)) || strings.HasSuffix(FlatName(name), "_concurrency") {
 		r.problem(n, "make it a bundle with another name, as in {my-"+name+": {one: {"+name+": …}}}", "axis %q would hide a key that every record has", name)
 		return false
 	}

@@ -129,6 +129,11 @@ var badAxes = []badGrid{
 		`:5:23: axis "short-concurrency" would hide a key that every record has (make it a bundle with another name, as in {my-short-concurrency: {one: {short-concurrency: …}}})`,
 		`:5:47: axis "label" would hide a key that every record has (make it a bundle with another name, as in {my-label: {one: {label: …}}})`,
 	}},
+	{name: "measured key", add: "sweep: {output_throughput: [1], p99-ttft-ms: [1], running: [1]}\n", want: []string{
+		`:5:9: axis "output_throughput" would hide a key that every record has (make it a bundle with another name, as in {my-output_throughput: {one: {output_throughput: …}}})`,
+		`:5:33: axis "p99-ttft-ms" would hide a key that every record has (make it a bundle with another name, as in {my-p99-ttft-ms: {one: {p99-ttft-ms: …}}})`,
+		`:5:51: axis "running" would hide a key that every record has (make it a bundle with another name, as in {my-running: {one: {running: …}}})`,
+	}},
 	{name: "same key in results", add: "sweep: {a-b: [1], a_b: [2]}\n", want: []string{`:5:19: axes "a-b" and "a_b" have the same key in results (rename one of them)`}},
 	{name: "repeats a server flag", add: "server: {tp-size: 8}\nsweep: {tp-size: [4, 8]}\n", want: []string{`:6:9: axis "tp-size" sets flag "tp-size", which server sets for every launch (take it out of server, line 5, or out of here)`}},
 	{name: "bundle and axis", add: "sweep:\n  a: [1, 2]\n  b: {x: {}, y: {a: 3}}\n", want: []string{`:7:18: axis "b" sets flag "a", which axis "a" sets too (let one axis set it)`}},

@@ -24,13 +24,11 @@ func (r *reading) checkWhole() {
 
 // checkSize refuses a grid that asks for more than anyone can run or read.
 func (r *reading) checkSize() bool {
-	configs := 1
+	configs := r.grid.configCount()
 	var factors []string
 	for _, a := range r.grid.Axes {
-		configs = saturated(configs, max(1, len(a.Values)))
 		factors = append(factors, strconv.Itoa(max(1, len(a.Values))))
 	}
-	configs = min(configs+len(r.grid.Include), maxInt)
 	loads := max(1, len(r.grid.Loads))
 	if saturated(configs, loads) > maxCells {
 		at := r.top["sweep"].key
@@ -49,6 +47,15 @@ func (r *reading) checkSize() bool {
 		return false
 	}
 	return true
+}
+
+// configCount is the number of configs before any is excluded.
+func (g *Grid) configCount() int {
+	configs := 1
+	for _, a := range g.Axes {
+		configs = saturated(configs, max(1, len(a.Values)))
+	}
+	return min(configs+len(g.Include), maxInt)
 }
 
 const maxInt = 1 << 40

@@ -120,6 +120,19 @@ func (r *reading) readLimits(n *yaml.Node) {
 // maxRepeats bounds how often every config is measured.
 const maxRepeats = 100
 
+// SetRepeats has every config measured n times instead of as often as the grid says, within the same bounds.
+func (g *Grid) SetRepeats(n int) error {
+	configs, loads := g.configCount(), max(1, len(g.Loads))
+	switch {
+	case n < 1 || n > maxRepeats:
+		return fmt.Errorf("write a number from 1 to %d", maxRepeats)
+	case saturated(saturated(configs, loads), n) > 10*maxCells:
+		return fmt.Errorf("%d configs × %d loads × %d repeats are more than %d measurements; repeat less often", configs, loads, n, 10*maxCells)
+	}
+	g.Repeats = n
+	return nil
+}
+
 func (r *reading) readRepeats() {
 	r.grid.Repeats, r.grid.Drift = 1, true
 	r.grid.Limits = r.grid.Limits.WithDefaults()

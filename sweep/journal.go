@@ -186,19 +186,24 @@ func (l *lineFile) cut(good int, torn []byte) (aside string, err error) {
 	if len(torn) == 0 {
 		return "", nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(l.file.Name()), filepath.Base(l.file.Name())+".torn-")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(torn)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if aside, err = keepAside(l.file.Name(), "torn", torn); err != nil {
 		return "", err
 	}
 	if err := l.file.Truncate(int64(good)); err != nil {
 		return "", err
 	}
 	l.size = int64(good)
-	return f.Name(), l.file.Sync()
+	return aside, l.file.Sync()
+}
+
+// keepAside keeps bytes that are about to leave the file at path in a file beside it, whose name is returned.
+func keepAside(path, why string, data []byte) (aside string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"."+why+"-")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	return f.Name(), errors.Join(err, f.Sync(), f.Close())
 }
 
 // appendLine writes one line in one write and waits until it is on disk.

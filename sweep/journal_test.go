@@ -227,28 +227,34 @@ func TestJournalOnBadDisk(t *testing.T) {
 
 func TestRecordsTornAndTwice(t *testing.T) {
 	line := `{"cell":"a/w,c=1","repeat":1,"outcome":"ok","workload":"w"}` + "\n"
+	later := strings.Replace(line, "ok", "oom.kv", 1)
+	other := strings.Replace(line, "c=1", "c=2", 1)
 	tests := []struct {
 		name, data string
-		records    int
-		wrong      string
+		outcomes   string
+		whole      int
+		torn       string
 	}{
-		{"empty", "", 0, ""},
-		{"one", line, 1, ""},
-		{"torn tail", line + line[:20], 1, ""},
-		{"damaged inside", line[:20] + "\n" + line, 0, "line 1 is damaged"},
-		{"twice", line + line, 0, "a second time"},
+		{"empty", "", "", 0, ""},
+		{"one", line, "ok", 1, ""},
+		{"torn tail", line + line[:20], "ok", 1, line[:20]},
+		{"damaged inside", line[:20] + "\n" + line, "ok", 2, ""},
+		{"zeros", "\x00\x00\x00\n" + line + "\x00\x00", "ok", 2, "\x00\x00"},
+		{"no record", "{}\nnull\n7\n" + line, "ok", 4, ""},
+		{"the later one counts", line + other + later, "oom.kv ok", 3, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			records, _, err := readRecords([]byte(tt.data))
-			if tt.wrong != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.wrong) {
-					t.Errorf("error %v, want %q", err, tt.wrong)
-				}
-				return
+			read := readRecords([]byte(tt.data))
+			var outcomes []string
+			for _, r := range read.records {
+				outcomes = append(outcomes, string(r.Outcome))
 			}
-			if err != nil || len(records) != tt.records {
-				t.Errorf("%d records, %v", len(records), err)
+			if got := strings.Join(outcomes, " "); got != tt.outcomes || read.whole != tt.whole || string(read.torn) != tt.torn {
+				t.Errorf("%q of %d lines, torn %q", got, read.whole, read.torn)
+			}
+			if again := readRecords(bytes.Join(read.lines, nil)); len(again.records) != len(read.records) || again.whole != len(read.records) {
+				t.Errorf("its lines give %d records of %d lines", len(again.records), again.whole)
 			}
 		})
 	}

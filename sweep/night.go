@@ -29,7 +29,7 @@ type Night struct {
 	Dir      string
 	Manifest Manifest
 	Plan     *Plan
-	// Recovered names files that hold what a crash had left half written.
+	// Recovered names files that hold what a crash had left half written, or what was damaged from outside.
 	Recovered []string
 
 	engine  *Engine // nil: its own command is not known
@@ -173,22 +173,47 @@ func (n *Night) openFiles() (err error) {
 		return err
 	}
 	n.noteAside(aside)
-	cells, data, err := openLineFile(filepath.Join(n.Dir, cellsFile))
+	return n.openCells()
+}
+
+// openCells opens cells.jsonl. Lines that are damaged, or count no more, are taken out; the file as it was is
+// kept beside it. Their cells are found again in the folders of their launches, or run again.
+func (n *Night) openCells() (err error) {
+	path := filepath.Join(n.Dir, cellsFile)
+	cells, data, err := openLineFile(path)
 	if err != nil {
 		return err
 	}
 	n.cells = cells
-	records, good, err := readRecords(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(n.Dir, cellsFile), err)
+	read := readRecords(data)
+	var aside string
+	if len(read.lines) == read.whole {
+		aside, err = cells.cut(len(data)-len(read.torn), read.torn)
+	} else if aside, err = keepAside(path, "damaged", data); err == nil {
+		err = n.replaceCells(bytes.Join(read.lines, nil))
 	}
-	if aside, err = cells.cut(good, data[good:]); err != nil {
+	if err != nil {
 		return err
 	}
 	n.noteAside(aside)
-	n.setRecords(records)
+	n.setRecords(read.records)
 	n.setPlanned()
 	return nil
+}
+
+// replaceCells puts other lines into cells.jsonl, in one step.
+func (n *Night) replaceCells(data []byte) error {
+	path := filepath.Join(n.Dir, cellsFile)
+	if err := WriteFile(path, data, 0o644); err != nil {
+		return err
+	}
+	cells, _, err := openLineFile(path)
+	if err != nil {
+		return err
+	}
+	err = n.cells.Close()
+	n.cells = cells
+	return err
 }
 
 func (n *Night) noteAside(name string) {
@@ -211,43 +236,47 @@ func (n *Night) setPlanned() {
 	}
 }
 
-// ReadRecords reads the records of the night in dir. It needs no lock: a line that is being written is left out.
+// ReadRecords reads the records of the night in dir. It needs no lock: a line that is being written is left
+// out, and so is one that is damaged.
 func ReadRecords(dir string) ([]Record, error) {
-	path := filepath.Join(dir, cellsFile)
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(filepath.Join(dir, cellsFile))
 	if err != nil {
 		return nil, err
 	}
-	records, _, err := readRecords(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return records, nil
+	return readRecords(data).records, nil
 }
 
-// readRecords reads lines of records and how many bytes the good ones take. Only the last line may be
-// torn; what comes twice for one cell and repeat is damage.
-func readRecords(data []byte) (records []Record, good int, err error) {
-	seen := map[cellID]bool{}
+// recordLines is what stands in a file of records.
+type recordLines struct {
+	records []Record
+	lines   [][]byte // of the records
+	whole   int      // lines with an end: more than records when some are damaged or stand there twice
+	torn    []byte   // a last line without its end
+}
+
+// readRecords reads lines of records. Of two for one cell and repeat the later one counts.
+func readRecords(data []byte) recordLines {
+	var read recordLines
+	at := map[cellID]int{}
 	for line := range bytes.Lines(data) {
-		var r Record
-		err := json.Unmarshal(line, &r)
-		whole := line[len(line)-1] == '\n'
-		if !whole {
-			return records, good, nil
+		if line[len(line)-1] != '\n' {
+			read.torn = line
+			break
 		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("line %d is damaged: %w", len(records)+1, err)
+		read.whole++
+		var r Record
+		if json.Unmarshal(line, &r) != nil || r.Cell == "" || r.Outcome == "" {
+			continue
 		}
 		id := cellID{r.Cell, r.Repeat}
-		if seen[id] {
-			return nil, 0, fmt.Errorf("line %d: cell %s, repeat %d, stands here a second time", len(records)+1, r.Cell, r.Repeat)
+		if i, twice := at[id]; twice {
+			read.records[i], read.lines[i] = r, line
+			continue
 		}
-		seen[id] = true
-		records = append(records, r)
-		good += len(line)
+		at[id] = len(read.records)
+		read.records, read.lines = append(read.records, r), append(read.lines, line)
 	}
-	return records, good, nil
+	return read
 }
 
 // GridPath is the night's own copy of its grid.

@@ -34,18 +34,11 @@ func (n *Night) retire(why func(Record) string) error {
 	if len(keep) == len(n.records) {
 		return nil
 	}
-	path := filepath.Join(n.Dir, cellsFile)
-	if err := WriteFile(path, file.Bytes(), 0o644); err != nil {
+	if err := n.replaceCells(file.Bytes()); err != nil {
 		return err
 	}
-	cells, _, err := openLineFile(path)
-	if err != nil {
-		return err
-	}
-	err = n.cells.Close()
-	n.cells = cells
 	n.setRecords(keep)
-	return err
+	return nil
 }
 
 // Reopen retires the records that do not stand, so that their cells run again: what was aborted, and

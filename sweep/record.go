@@ -88,7 +88,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	f.addIf(r.Verdict != "", "verdict", r.Verdict)
 	f.addIf(len(r.Failures) > 0, "failures", r.Failures)
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		f.add(name, r.Values[name])
+		f.addIf(Number(r.Values[name]), name, r.Values[name])
 	}
 	f.addIf(r.Command != "", "command", r.Command)
 	f.addIf(r.Dir != "", "dir", r.Dir)

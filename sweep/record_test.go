@@ -1,11 +1,41 @@
 package sweep
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"math"
 	"testing"
 )
+
+// TestWhatIsNoNumberIsAbsent holds that NaN and infinities, which servers print, keep no record and no
+// result from being written.
+func TestWhatIsNoNumberIsAbsent(t *testing.T) {
+	t.Parallel()
+	values := Values{"running": math.NaN(), "queued": math.Inf(1), "token_usage": math.Inf(-1), "kv_tokens": 7}
+	want := Values{"kv_tokens": 7}
+	line, err := json.Marshal(Record{Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Record
+	if err := json.Unmarshal(line, &r); err != nil || !maps.Equal(r.Values, want) {
+		t.Errorf("record: %v, %v; want %v", r.Values, err, want)
+	}
+	if line, err = json.Marshal(LoadResult{Values: values}); err != nil {
+		t.Fatal(err)
+	}
+	var l LoadResult
+	if err := json.Unmarshal(line, &l); err != nil || !maps.Equal(l.Values, want) {
+		t.Errorf("result: %v, %v; want %v", l.Values, err, want)
+	}
+	if len(values) != 4 {
+		t.Errorf("the caller's values were changed: %v", values)
+	}
+	if line, err = json.Marshal(LoadResult{}); err != nil || bytes.Contains(line, []byte("values")) {
+		t.Errorf("no values: %s, %v", line, err)
+	}
+}
 
 // TestRecordKeepsValues holds that each value of a record comes back from its line, beside keys that
 // only look like values.

@@ -10,11 +10,14 @@ import (
 // Values are named numbers: flat snake_case names with the unit in the name. What is not known is absent.
 type Values map[string]float64
 
+// Number reports whether v is a number that can be known and written.
+func Number(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 // MarshalJSON leaves out what is no number: a server that reports an infinite gauge must not cost the
 // load its record, and JSON has no form for it.
 func (v Values) MarshalJSON() ([]byte, error) {
 	numbers := maps.Clone(map[string]float64(v))
-	maps.DeleteFunc(numbers, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	maps.DeleteFunc(numbers, func(_ string, x float64) bool { return !Number(x) })
 	return json.Marshal(numbers)
 }
 

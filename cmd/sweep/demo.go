@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -39,7 +40,7 @@ says, and not to choose a setting.`,
 func demoPlan(env *environ) (*sweep.Plan, *sweep.Engine, error) {
 	dir, err := os.MkdirTemp("", "sweep-demo-")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, exitWith(exitEnvironment, fmt.Errorf("no folder for temporary files; set TMPDIR to one: %w", err))
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "demo.yaml")

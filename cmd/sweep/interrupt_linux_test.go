@@ -169,3 +169,55 @@ func TestNightInUse(t *testing.T) {
 	}
 	b.nothingLeft()
 }
+
+// TestProgramGoesAway: a night goes on when its program is deleted or rebuilt meanwhile, as `go run` and a
+// `go build` in the same folder do; what a person pastes still names the program by its path.
+func TestProgramGoesAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs nights")
+	}
+	for _, how := range []string{"deleted", "rebuilt"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			cmd, said := b.sweep("run", "grid.yaml")
+			program, err := os.ReadFile(cmd.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Path = filepath.Join(b.dir, "sweep")
+			if err := os.WriteFile(cmd.Path, program, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			b.await("agents/local/events.jsonl", `"kind":"load"`)
+			if err := os.Remove(cmd.Path); err != nil {
+				t.Fatal(err)
+			}
+			if how == "rebuilt" {
+				if err := os.WriteFile(cmd.Path, []byte("#!/bin/sh\nexit 9\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code := exitCode(cmd); code != exitOK && code != exitOther {
+				t.Fatalf("exit code %d: %s", code, said)
+			}
+			cells := b.cells()
+			if len(cells) != 6 {
+				t.Errorf("%d cells: %s", len(cells), said)
+			}
+			records, err := sweep.ReadRecords(b.night())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				if !strings.HasPrefix(r.Command, cmd.Path+" ") || r.Outcome.Family() == "infra" || r.Outcome.Family() == "crash" {
+					t.Errorf("%s: %s, started by %.60s", r.Cell, r.Outcome, r.Command)
+				}
+			}
+			b.nothingLeft()
+		})
+	}
+}

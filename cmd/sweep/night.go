@@ -30,7 +30,9 @@ func gridOf(env *environ, path string, repeats int) (*sweep.Plan, *sweep.Engine,
 		return nil, nil, err
 	}
 	if repeats > 0 {
-		grid.Repeats = repeats
+		if err := grid.SetRepeats(repeats); err != nil {
+			return nil, nil, exitWith(exitUsage, fmt.Errorf("--repeats %d: %w", repeats, err))
+		}
 	}
 	plan, err := grid.Plan()
 	if err != nil {
@@ -191,10 +193,7 @@ func showNight(env *environ, dir string) error {
 		return err
 	}
 	s := report.Summarize(n)
-	files, err := report.WriteFolder(n, s)
-	if err != nil {
-		return err
-	}
+	files, filesErr := report.WriteFolder(n, s) // the table is shown also where its files cannot be written
 	switch env.Format {
 	case "markdown":
 		err = report.WriteMarkdown(env.Stdout, s, files.Pictures)
@@ -206,7 +205,7 @@ func showNight(env *environ, dir string) error {
 		width, _ := terminal(env.Stdout)
 		err = report.WriteTable(env.Stdout, s, report.Options{Width: width, Color: env.colorOn(env.Stdout)})
 	}
-	if err != nil {
+	if err := errors.Join(filesErr, err); err != nil {
 		return err
 	}
 	for _, reason := range files.Skipped {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,7 +66,12 @@ grid, --force with the night's own copy.`,
 
 // nightToResume is path itself, or the newest unfinished night in it; "" when all are finished.
 func nightToResume(env *environ, path string) (string, error) {
-	if _, err := sweep.ReadManifest(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	_, err := sweep.ReadManifest(path)
+	if damaged := (*json.SyntaxError)(nil); errors.As(err, &damaged) {
+		err = fmt.Errorf("%w; without it nobody knows what the night was to do: %s still shows its results, and its grid can be run anew",
+			err, sweep.ShellLine([]string{"sweep", "report", path}))
+	}
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return filepath.Clean(path), err
 	}
 	nights, err := sweep.Nights(path)
@@ -148,7 +154,8 @@ func choosePlan(env *environ, n *sweep.Night, grid string, force bool) error {
 	}
 	plan, eng, err := gridOf(env, n.GridPath(), repeats)
 	if err != nil {
-		return err
+		return exitWith(exitUsage, fmt.Errorf("%w\nthe night's own copy of its grid is damaged; go on with the file that it was made from: %s",
+			err, sweep.ShellLine([]string{"sweep", "resume", n.Dir, "--grid", n.Manifest.Grid})))
 	}
 	n.Use(plan, eng)
 	if force {

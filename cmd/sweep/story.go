@@ -75,7 +75,7 @@ func (s *story) Begin(n *sweep.Night, missing []sweep.PlannedCell, recovered []s
 	}
 	s.view.line(fmt.Sprintf("night %s: %s to run in %s", n.Dir, plural(len(missing), "cell"), plural(len(starts), "start")))
 	for _, name := range n.Recovered {
-		s.view.line("a crash had left a half-written line; it is kept in " + name)
+		s.view.line("half-written or damaged lines were taken out; they are kept in " + name)
 	}
 	if len(recovered) > 0 {
 		s.view.line(fmt.Sprintf("%s found in the folders of the earlier start", plural(len(recovered), "result")))

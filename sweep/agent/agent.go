@@ -27,6 +27,7 @@ type Options struct {
 	Environ    []string                                // what servers inherit; nil: this process's own
 	Now        <-chan struct{}                         // closed: kill at once instead of stopping cleanly; may be nil
 	BusyPause  time.Duration                           // before another try on a machine that was busy, and so much longer each time; 0: 5 s
+	DyingTime  time.Duration                           // for a server whose requests fail to end, or to answer again; 0: 30 s
 	Log        *slog.Logger                            // nil: nothing is logged
 }
 
@@ -61,6 +62,9 @@ func Run(ctx context.Context, opt Options) error {
 	}
 	if a.opt.BusyPause <= 0 {
 		a.opt.BusyPause = 5 * time.Second
+	}
+	if a.opt.DyingTime <= 0 {
+		a.opt.DyingTime = 30 * time.Second
 	}
 	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "queue"), opt.Out} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -201,7 +205,7 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	rel := job.Dir(attempt)
 	return &launch{
 		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(), log: log,
-		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(a.opt.Self, job.Simulate),
+		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(sweep.Executable(a.opt.Self), job.Simulate),
 	}
 }
 

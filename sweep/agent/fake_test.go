@@ -58,7 +58,7 @@ func fakeServer(args []string) int {
 	fs := flag.NewFlagSet("serve", flag.ExitOnError)
 	port := fs.Int("port", 0, "")
 	name := fs.String("name", "", "")
-	how := fs.String("how", "", "ready, dies, crashes, hangs, slow, oom-under-load, crash-under-load, stalls, fails, refuses, deaf, liar, wrong-name, idle-death")
+	how := fs.String("how", "", "ready, dies, crashes, hangs, slow, oom-under-load, crash-under-load, stalls, shuts, fails, refuses, deaf, liar, wrong-name, idle-death")
 	_ = fs.Parse(args)
 	fmt.Println("phase weights")
 	switch *how {
@@ -85,7 +85,11 @@ func fakeServer(args []string) int {
 	}
 	f := &fake{how: *how, name: *name}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {
+		if f.how == "shuts" && f.served.Load() > 1 {
+			panic(http.ErrAbortHandler)
+		}
+	})
 	mux.HandleFunc("GET /v1/models", f.models)
 	mux.HandleFunc("GET /counters", f.counters)
 	mux.HandleFunc("POST /flush", f.flush)
@@ -182,6 +186,8 @@ func (f *fake) misbehave(w http.ResponseWriter, running int64) bool {
 				_ = self.Kill()
 			}
 		}
+	case "shuts":
+		panic(http.ErrAbortHandler)
 	case "stalls":
 		time.Sleep(time.Hour)
 	case "fails":

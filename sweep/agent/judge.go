@@ -19,7 +19,9 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 	stalled := errors.Is(m.runErr, loadgen.ErrStalled)
 	died := isDone(l.server.Done()) && !complete
 	e, ok := judgeRun(m.run, m.runErr, m.simBegan, m.simEnded)
+	why := fmt.Sprintf("no byte of an answer for %s while requests were open", l.limits.LoadStall)
 	if !died && !stalled && failing(e) {
+		why = fmt.Sprintf("%s; its process lives, but for %s it did not answer GET %s", e.Detail, l.agent.opt.DyingTime, l.engine.Health)
 		stalled, died = l.dying(ctx)
 	}
 	switch {
@@ -27,7 +29,7 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 		e = l.postmortem(sweep.Autopsy{Loading: true})
 	case stalled:
 		e = l.examine(sweep.Autopsy{Loading: true, Hang: true})
-		e.Detail = join(e.Detail, fmt.Sprintf("no byte of an answer for %s while requests were open", l.limits.LoadStall))
+		e.Detail = join(e.Detail, why)
 	}
 	if ctx.Err() != nil && e.Outcome != sweep.OK && e.Exit != nil && e.Exit.By != "server" {
 		e = l.aborted() // a signal to everything took the server along
@@ -85,7 +87,7 @@ func (l *launch) dying(ctx context.Context) (hangs, died bool) {
 	defer func() { l.clock.stop += time.Since(began) }()
 	life, cancel := l.alive(ctx)
 	defer cancel(nil)
-	end := time.Now().Add(dyingTime)
+	end := time.Now().Add(l.agent.opt.DyingTime)
 	good := 0
 	for time.Now().Before(end) {
 		if isDone(l.server.Done()) {
@@ -94,7 +96,7 @@ func (l *launch) dying(ctx context.Context) (hangs, died bool) {
 		if ctx.Err() != nil {
 			return false, false
 		}
-		if l.answers(life, l.engine.Health, 5*time.Second) {
+		if l.answer(life, l.engine.Health, 5*time.Second) == "" {
 			if good++; good >= 2 {
 				return false, false
 			}

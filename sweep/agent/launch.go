@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sweep/loadgen"
@@ -47,6 +48,7 @@ type launch struct {
 	quit     context.CancelFunc // ends those that do not end with the server
 	vocab    []int
 	ready    bool
+	unproved atomic.Pointer[string] // what is missing for the proof that the server serves
 	// firstCounted: the server's decode counter includes first tokens.
 	firstCounted bool
 	execed       time.Time // when the server's program ran

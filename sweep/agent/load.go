@@ -20,7 +20,6 @@ import (
 
 const (
 	flushTime  = 60 * time.Second // for a server to drain and empty its prefix cache between two loads
-	dyingTime  = 30 * time.Second // for a server whose requests fail to end, or to answer again
 	lostShare  = 0.02             // of the time of a load a simulator may lose for good: its rates are low by as much
 	lateShare  = 0.20             // of its steps may be late by more than a step: made up for later, they blur single latencies
 	fewFailed  = 2                // so many failed requests are no reason to doubt a load

@@ -114,7 +114,7 @@ func readRuns(dir string) ([]sweep.LoadResult, error) {
 func adopt(out string, job sweep.Job, n int, p *past) (sweep.LaunchResult, error) {
 	rel := job.Dir(n)
 	dir := filepath.Join(out, filepath.FromSlash(rel))
-	if _, err := proc.Reclaim(filepath.Join(dir, "owner.json"), 5*time.Second); err != nil {
+	if _, err := proc.Reclaim(filepath.Join(dir, "owner.json"), 5*time.Second); err != nil && !errors.Is(err, proc.ErrDamaged) {
 		return sweep.LaunchResult{}, fmt.Errorf("%s: what is left of its server cannot be ended: %w", rel, err)
 	}
 	parts, err := filepath.Glob(filepath.Join(escapeGlob(dir), "load=*"+partSuffix))
@@ -166,10 +166,13 @@ type warmed struct {
 func readWarmed(path string) (*warmed, error) {
 	w := &warmed{path: path, keys: map[string]bool{}}
 	err := readJSON(path, &w.keys)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if disk := (*fs.PathError)(nil); errors.As(err, &disk) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	return w, err
+	if err != nil || w.keys == nil { // missing or damaged: what is forgotten costs a longer warm-up, no more
+		w.keys = map[string]bool{}
+	}
+	return w, nil
 }
 
 func (w *warmed) has(key string) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -42,16 +43,24 @@ func (l *launch) prove(ctx context.Context) *sweep.Ending {
 	for pause := 20 * time.Millisecond; ctx.Err() == nil; pause = min(pause*5/4, 500*time.Millisecond) {
 		sleep(ctx, pause)
 		ours, holder, err := l.server.Listening(l.port)
+		if err == nil && !ours {
+			l.unprovedAs("it does not listen on its port %d", l.port)
+		}
 		if err == nil && !ours && holder != "" {
 			return &sweep.Ending{Outcome: sweep.BusyPort, Phase: sweep.PhaseReady,
 				Detail: fmt.Sprintf("port %d belongs to this launch but %s listens there", l.port, holder)}
 		}
-		if !ours || !l.answers(ctx, l.engine.Health, healthTimeout) {
+		if !ours {
+			continue
+		}
+		if said := l.answer(ctx, l.engine.Health, healthTimeout); said != "" {
+			l.unprovedAs("GET %s %s", l.engine.Health, said)
 			continue
 		}
 		named, other := l.named(ctx)
 		if !named {
 			if other == "" {
+				l.unprovedAs("GET %s did not answer with a list of models", l.engine.Models)
 				continue
 			}
 			if wrong++; wrong >= wrongName {
@@ -72,7 +81,7 @@ func (l *launch) generates(ctx context.Context) (done bool, ending *sweep.Ending
 	if l.engine.Vocabulary != nil && l.vocab == nil {
 		vocab, err := l.agent.vocabulary(ctx, l.engine, l.get(), l.job.Model)
 		if err != nil {
-			l.log.Debug("no vocabulary yet", "err", err)
+			l.unprovedAs("its vocabulary cannot be read: %v", err)
 			return false, nil
 		}
 		l.vocab = vocab
@@ -83,7 +92,14 @@ func (l *launch) generates(ctx context.Context) (done bool, ending *sweep.Ending
 	defer cancel()
 	answer, err := loadgen.Probe(ctx, spec, loadgen.Ask{Input: probeInput, Output: probeOutput})
 	if err != nil || !answer.OK || answer.OutputTokens < 1 {
-		l.log.Debug("not ready", "err", err, "reason", answer.Reason)
+		switch {
+		case answer.Reason != "":
+			l.unprovedAs("a generation by POST %s failed: %s", l.engine.Generate, answer.Reason)
+		case err != nil:
+			l.unprovedAs("a generation by POST %s failed: %v", l.engine.Generate, err)
+		default:
+			l.unprovedAs("a generation by POST %s gave no token", l.engine.Generate)
+		}
 		return false, nil
 	}
 	if len(l.vocab) == 0 || answer.PromptTokens < 0 || answer.PromptTokens == probeInput {
@@ -98,11 +114,35 @@ func (l *launch) salt(use string) string {
 	return fmt.Sprintf("%s/%s/%d/%s", l.job.Night, l.job.ID, l.attempt, use)
 }
 
-func (l *launch) answers(ctx context.Context, path string, limit time.Duration) bool {
+// unprovedAs keeps what is missing for the proof that the server serves, and says it once.
+func (l *launch) unprovedAs(format string, args ...any) {
+	text := sweep.Printable(fmt.Sprintf(format, args...))
+	if old := l.unproved.Swap(&text); old == nil || *old != text {
+		l.log.Debug("not ready", "why", text)
+	}
+}
+
+// whyUnproved is what was missing last; "" when nothing was asked yet.
+func (l *launch) whyUnproved() string {
+	if text := l.unproved.Load(); text != nil {
+		return "when last asked, " + *text
+	}
+	return ""
+}
+
+// answer is "" when the server answers 200, else what it did instead.
+func (l *launch) answer(ctx context.Context, path string, limit time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	status, _, err := l.get()(ctx, http.MethodGet, path, nil)
-	return err == nil && status == http.StatusOK
+	switch status, _, err := l.get()(ctx, http.MethodGet, path, nil); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("did not answer within %s", limit)
+	case err != nil:
+		return fmt.Sprintf("failed: %v", err)
+	case status != http.StatusOK:
+		return fmt.Sprintf("answered %d", status)
+	}
+	return ""
 }
 
 // named reports whether the server lists our name for its model; other is what it lists instead.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -109,6 +110,7 @@ func (s *sampler) scrape(ctx context.Context) {
 	began, before := time.Now(), s.received()
 	values, err := s.read(ctx)
 	took := time.Since(began)
+	maps.DeleteFunc(values, func(_ string, x float64) bool { return !sweep.Number(x) })
 	if err != nil || len(values) == 0 {
 		s.mu.Lock()
 		s.failed++

@@ -26,8 +26,8 @@ func (l *launch) start(ctx context.Context) error {
 	startCtx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	logFile := filepath.Join(l.dir, "server.log")
-	l.server, err = proc.Start(startCtx, l.agent.opt.Supervisor, proc.Spec{
-		Argv: l.argv, Env: l.env.All, Dir: l.job.Workdir, Secrets: l.env.Secrets,
+	l.server, err = proc.Start(startCtx, sweep.Startable(l.agent.opt.Supervisor), proc.Spec{
+		Argv: sweep.Startable(l.argv), Env: l.env.All, Dir: l.job.Workdir, Secrets: l.env.Secrets,
 		Log: logFile, Owner: filepath.Join(l.dir, "owner.json"),
 		OwnerInfo: map[string]any{"night": l.job.Night, "job": l.job.ID, "attempt": l.attempt, "port": l.port, "served": l.served},
 	})
@@ -145,17 +145,17 @@ func (l *launch) judgeStart(w *watcher, now time.Time) *sweep.Ending {
 		return nil
 	case hung:
 		e = l.examine(sweep.Autopsy{Hang: true})
-		e.Detail = join(e.Detail, w.silence(now))
+		e.Detail = join(join(e.Detail, w.silence(now)), l.whyUnproved())
 	case slow:
 		e = l.examine(sweep.Autopsy{Slow: true})
-		e.Detail = join(e.Detail, fmt.Sprintf("not ready %s after the start, though still at work; raise limits: start: if it needs longer", l.limits.Start))
+		e.Detail = join(join(e.Detail, fmt.Sprintf("not ready %s after the start, though still at work; raise limits: start: if it needs longer", l.limits.Start)), l.whyUnproved())
 	}
 	return &e
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

@@ -144,7 +144,7 @@ func (l *Local) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.child, err = startDetached(append(slices.Clone(l.Agent), dir, "--out", l.Night), l.Env, log); err != nil {
+	if l.child, err = startDetached(append(sweep.Startable(l.Agent), dir, "--out", l.Night), l.Env, log); err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -205,6 +205,32 @@ func readIdentity(dir string) (proc.Identity, error) {
 	}
 	err = json.Unmarshal(data, &id)
 	return id, err
+}
+
+// comesUp bounds the wait for an agent that has taken its lock to say who it is.
+const comesUp = 3 * time.Second
+
+// identity is who the agent of the folder is or was. When agent.json names no living one, the folder's lock, which
+// ends with its process, must prove that none is at work: the file may be damaged, or not written yet.
+func (l *Local) identity(ctx context.Context) (proc.Identity, error) {
+	lock := filepath.Join(l.dir(), "lock")
+	for end := time.Now().Add(comesUp); ; {
+		id, err := readIdentity(l.dir())
+		if err == nil && id.Alive() {
+			return id, nil
+		}
+		switch free, lockErr := unlocked(lock); {
+		case lockErr != nil:
+			return id, lockErr
+		case free:
+			return proc.Identity{}, nil
+		case time.Now().After(end):
+			return id, fmt.Errorf("an agent is at work, but agent.json does not say which process it is: end the one that holds %s, as fuser shows it", lock)
+		}
+		if err := pause(ctx); err != nil {
+			return id, err
+		}
+	}
 }
 
 // alive reports whether an agent is at work in the folder.
@@ -278,12 +304,11 @@ func (l *Local) Fetch(ctx context.Context, _ string) error { return ctx.Err() }
 
 // Cancel implements [sweep.Host].
 func (l *Local) Cancel(ctx context.Context, now bool) error {
-	id, err := readIdentity(l.dir())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	id, err := l.identity(ctx)
+	if err != nil {
 		return err
-	case id.Alive():
+	}
+	if id.Alive() {
 		if err := l.signal(id, now); err != nil {
 			return err
 		}

@@ -27,11 +27,11 @@ func Reclaim(ctx context.Context, night string, say func(host, what string) erro
 	}
 	for _, e := range entries {
 		l := &Local{ID: e.Name(), Night: night}
-		id, err := readIdentity(l.dir())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		id, err := l.identity(ctx)
+		if err != nil {
 			return fmt.Errorf("agent of host %s: %w", e.Name(), err)
 		}
-		if err == nil && id.Alive() {
+		if id.Alive() {
 			if err := say(e.Name(), fmt.Sprintf("agent, process %d", id.PID)); err != nil {
 				return err
 			}
@@ -94,11 +94,14 @@ func reclaimOwner(path, night, name string, say func(host, what string) error) (
 	if name != "" && jobHost(filepath.Dir(path)) != name {
 		return nil, nil
 	}
+	owner, err := proc.ReadOwner(path)
+	if errors.Is(err, proc.ErrDamaged) { // it proves nothing; a server without its agent is ended by its supervisor
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	if say != nil {
-		owner, err := proc.ReadOwner(path)
-		if err != nil {
-			return nil, err
-		}
 		if owner.Server.Alive() || owner.Supervisor.Alive() {
 			rel, _ := filepath.Rel(night, filepath.Dir(path))
 			if err := say(jobHost(filepath.Dir(path)), fmt.Sprintf("server of %s, process %d", rel, owner.Server.PID)); err != nil {

@@ -15,6 +15,9 @@ const ownerSchema = 1
 // until it has no child.
 const containment = "subreaper"
 
+// ErrDamaged is wrapped by the error of an owner file that cannot be understood: it proves nothing of any process.
+var ErrDamaged = errors.New("it is damaged")
+
 // ReadOwner reads an owner file.
 func ReadOwner(path string) (Owner, error) {
 	b, err := os.ReadFile(path)
@@ -23,7 +26,7 @@ func ReadOwner(path string) (Owner, error) {
 	}
 	var o Owner
 	if err := json.Unmarshal(b, &o); err != nil {
-		return Owner{}, fmt.Errorf("read owner file %s: %w", path, err)
+		return Owner{}, fmt.Errorf("read owner file %s: %w: %w", path, ErrDamaged, err)
 	}
 	return o, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"sweep/sweep"
 )
 
 // childVariable names the kind of child that a process is to be. It also keeps a child from starting servers of its own.
@@ -81,7 +83,7 @@ func (f *family) spawn(kind string, rank int, stdout, stderr io.Writer) (child, 
 	var process *os.Process
 	done := make(chan struct{})
 	f.start <- func() {
-		process, err = os.StartProcess(self, []string{os.Args[0], "simulate", "child", kind}, attr)
+		process, err = os.StartProcess(sweep.Executable(self), []string{os.Args[0], "simulate", "child", kind}, attr)
 		close(done)
 	}
 	<-done
