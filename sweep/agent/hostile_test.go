@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"sweep/sweep"
+	"sweep/sweep/proc"
 )
 
 // TestServerThatCountsNonsense: a server that prints NaN and infinities is measured like any other; what is
@@ -134,5 +136,42 @@ func TestDamagedMemory(t *testing.T) {
 		if err := os.Remove(filepath.Join(left, "owner.json")); err != nil { // the check at the end reads all of them
 			t.Error(err)
 		}
+	}
+}
+
+// TestSupervisorIsKilled: a server that ends because its supervisor was killed has not crashed; another attempt
+// is made.
+func TestSupervisorIsKilled(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	job := n.job("ready", "w@1", "w@2")
+	job.Loads[0].Measure.WindowMin, job.Loads[0].Measure.WindowMax = time.Second, 3*time.Second
+	n.submit(job)
+	ended := make(chan error, 1)
+	go func() { ended <- n.run(t.Context()) }()
+	underWay := filepath.Join(n.opt.Out, job.Dir(1), job.Loads[0].Dir()+partSuffix)
+	for _, err := os.Stat(underWay); err != nil; _, err = os.Stat(underWay) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended by itself: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	owner, err := proc.ReadOwner(filepath.Join(n.opt.Out, job.Dir(1), "owner.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Supervisor.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	results := n.launches(job)
+	if got, want := endings(results), "w@1=infra.lost… w@2=… | w@1=ok w@2=ok"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	if r := results[0]; !strings.HasPrefix(r.Detail, "the supervisor, ") || r.Phase != sweep.PhaseLoad || r.Exit == nil {
+		t.Errorf("%+v", r.Ending)
 	}
 }

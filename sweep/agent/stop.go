@@ -25,9 +25,15 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 	case <-time.After(goneTime):
 	}
 	l.book.complete(2 * time.Second)
-	exit := exitOf(l.server.Exit())
+	end := l.server.Exit()
+	exit := exitOf(end)
 	known.Exit = &exit
-	return l.examine(known)
+	e := l.examine(known)
+	if end.Lost { // the server only went with it: that says nothing of the config
+		e = sweep.Ending{Outcome: sweep.InfraLost, Phase: e.Phase, Exit: &exit,
+			Detail: "the supervisor, which holds the server's processes, was killed from outside, and the server ended with it"}
+	}
+	return e
 }
 
 // examine names the end of a server from all that is known of it now. The server may still run.
