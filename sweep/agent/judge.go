@@ -35,9 +35,15 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 	if died || stalled {
 		e.Phase = sweep.PhaseLoad
 	}
+	busy := false
+	if e.Outcome == sweep.OK {
+		if intruded, yes := l.intruded(ctx, m.result.StartedAt); yes {
+			e, ok, busy = intruded, false, true
+		}
+	}
 	m.result.Ending = e
 	l.gather(m, !ok || died || stalled)
-	return e, died || stalled || e.Outcome == sweep.Aborted
+	return e, died || stalled || busy || e.Outcome == sweep.Aborted
 }
 
 // failing reports endings behind which a dying server may stand: it cuts its streams seconds before its

@@ -37,6 +37,9 @@ type launch struct {
 	served   string // the model's name on this server, unlike any other's
 	machine  *machine
 	before   view
+	others   *strangers
+	oom      *proc.OOMWatch // nil before the start
+	kernel   []byte         // what it has said so far
 
 	server   *proc.Server
 	book     *logbook
@@ -126,6 +129,9 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 			_ = f.close() // nothing was written
 		}
 	}
+	if l.oom != nil {
+		l.oom.Close()
+	}
 	if ctx.Err() != nil {
 		e := sweep.Ending{Outcome: sweep.Aborted, Phase: sweep.PhaseLaunch, Detail: abortedText}
 		return l.finish(ctx, e, l.all(e))
@@ -141,6 +147,7 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 func (l *launch) closeFiles() {
 	l.quit()
 	l.tasks.Wait()
+	l.oom.Close()
 	for _, f := range []*lines{l.metrics, l.gpuLines} {
 		if err := f.close(); err != nil {
 			l.note(fmt.Sprintf("%s is not complete: %v", filepath.Base(f.f.Name()), err))
@@ -262,6 +269,7 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	if l.env, err = serverEnvironment(l.agent.opt.Environ, l.engine.Environ, j.Env, devices); err != nil {
 		return nil, err
 	}
+	l.others = newStrangers(l.machine, l.before.Devices)
 	l.note(l.before.Notes...)
 	l.result.MachineBefore = l.before.describe()
 	l.result.GPUCount = len(l.before.Devices)
@@ -291,6 +299,9 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	}
 	if portErr != nil {
 		return &sweep.Ending{Outcome: sweep.BusyPort, Phase: sweep.PhaseGate, Detail: fmt.Sprintf("no %d free ports in a row: %v", sweep.PortBlock, portErr)}, nil
+	}
+	if e := l.alone(ctx); e != nil {
+		return e, nil
 	}
 	return l.cleanDevices(ctx)
 }

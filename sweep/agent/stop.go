@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 	l.book.complete(2 * time.Second)
 	exit := exitOf(l.server.Exit())
 	known.Exit = &exit
+	l.lookOutside(&known)
 	return l.examine(known)
 }
 
@@ -34,6 +36,7 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 	a := l.book.autopsy()
 	a.Ready, a.Loading, a.Exit, a.Hang, a.Slow = l.ready, known.Loading, known.Exit, known.Hang, known.Slow
+	a.Foreign, a.OOMKills, a.Kernel = known.Foreign, known.OOMKills, known.Kernel
 	if l.ready {
 		a.Phase = sweep.PhaseReady
 	}
@@ -49,7 +52,7 @@ func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 	}
 	if e.Evidence != nil {
 		ev := *e.Evidence
-		ev.File = l.rel + "/server.log"
+		ev.File = l.rel + "/" + cmp.Or(ev.File, "server.log")
 		e.Evidence = &ev
 	}
 	return e
@@ -126,6 +129,10 @@ func (l *launch) provePortClosed() {
 func (l *launch) proveMemoryBack(ctx context.Context) {
 	baseline := gpu.Used(l.before.Devices)
 	if len(baseline) == 0 {
+		return
+	}
+	if list := l.others.since(time.Time{}); len(list) > 0 { // theirs does not come back
+		l.note("somebody else was on the devices: " + strangersText(list))
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, memoryTime)
