@@ -50,6 +50,8 @@ type launch struct {
 	quit     context.CancelFunc // ends those that do not end with the server
 	vocab    []int
 	ready    bool
+	hostTier bool      // the server has a prefix cache in host memory
+	outputs  []outputs // answers to the fixed prompts, in order
 	// firstCounted: the server's decode counter includes first tokens.
 	firstCounted bool
 	execed       time.Time // when the server's program ran
@@ -178,7 +180,11 @@ func (l *launch) fail(ctx context.Context, err error) (sweep.LaunchResult, error
 // finish writes launch.json, the last file of an attempt, and says so.
 func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd) (sweep.LaunchResult, error) {
 	r := &l.result
+	ending = l.cleaned(ending)
 	r.Ending = ending
+	for i := range ends {
+		ends[i].ending = l.cleaned(ends[i].ending)
+	}
 	r.Loads = settle(l.job, l.history, ends)
 	if ending.Outcome == sweep.InfraDisk || ending.Outcome == sweep.Aborted {
 		stand(r.Loads, ending)
@@ -197,6 +203,7 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 	}
 	r.EndedAt = time.Now()
 	r.Times = l.clock.times(time.Now())
+	maps.Copy(r.Times, phaseTimes(r.Phases))
 	if err := writeJSON(filepath.Join(l.dir, "launch.json"), r); err != nil {
 		return *r, fullDisk(err)
 	}
@@ -235,7 +242,7 @@ func endText(e sweep.Ending) string {
 
 func (l *launch) note(notes ...string) {
 	for _, n := range notes {
-		if n != "" && !slices.Contains(l.result.Notes, n) {
+		if n = l.clean(n); n != "" && !slices.Contains(l.result.Notes, n) {
 			l.result.Notes = append(l.result.Notes, n)
 		}
 	}
@@ -243,7 +250,7 @@ func (l *launch) note(notes ...string) {
 
 // emit writes an event of this launch.
 func (l *launch) emit(e sweep.Event) error {
-	e.Job, e.Attempt = l.job.ID, l.attempt
+	e.Job, e.Attempt, e.Text = l.job.ID, l.attempt, l.clean(e.Text)
 	if e.Dir == "" {
 		e.Dir = l.rel
 	}
