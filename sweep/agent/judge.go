@@ -22,6 +22,14 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 	if !died && !stalled && failing(e) {
 		stalled, died = l.dying(ctx)
 	}
+	if !died && !stalled && e.Outcome == sweep.OK && m.run.Values["output_tokens"] == 0 {
+		// The window was too short for its silence to count as a stall, so the server is asked again.
+		if _, err := l.askOnce(ctx, fixedPrompts()[0]); err != nil && ctx.Err() == nil {
+			stalled, died = !isDone(l.server.Done()), isDone(l.server.Done())
+		} else {
+			e, ok = sweep.Ending{Outcome: sweep.LoadFailed, Phase: sweep.PhaseLoad, Detail: "not one token arrived in the window, and the server answers"}, false
+		}
+	}
 	switch {
 	case died:
 		e = l.postmortem(sweep.Autopsy{Loading: true})

@@ -32,18 +32,19 @@ const (
 )
 
 // fixedPrompts are the same for every config of every night. Each asks for what can hardly be answered in two
-// ways, so that rounding does not decide; each is long enough to fill pages of a prefix cache.
+// ways, so that rounding does not decide; each fills a page of a prefix cache (64 tokens at the most) and is
+// shorter than what loads ask, so that it brings no server down that its load would not.
 func fixedPrompts() []string {
 	var count strings.Builder
-	for i := range 120 {
+	for i := range 70 {
 		fmt.Fprintf(&count, "%d, ", i+1)
 	}
 	return []string{
 		strings.TrimSpace(count.String()),
-		strings.Repeat("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday, ", 8) + "Monday,",
-		strings.Repeat("The quick brown fox jumps over the lazy dog. ", 10) + "The quick",
-		strings.Repeat("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu ", 7) + "alpha beta",
-		strings.Repeat("Question: What is the capital of France? Answer: Paris.\nQuestion: What is the capital of Italy? Answer: Rome.\n", 4) +
+		strings.Repeat("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday, ", 4) + "Monday,",
+		strings.Repeat("The quick brown fox jumps over the lazy dog. ", 6) + "The quick",
+		strings.Repeat("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu ", 4) + "alpha beta",
+		strings.Repeat("Question: What is the capital of France? Answer: Paris.\nQuestion: What is the capital of Italy? Answer: Rome.\n", 2) +
 			"Question: What is the capital of France? Answer:",
 	}
 }

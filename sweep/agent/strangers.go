@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep/sweep"
+	"sweep/sweep/engine"
 	"sweep/sweep/gpu"
 	"sweep/sweep/proc"
 )
@@ -144,13 +145,13 @@ func (s *strangers) since(from time.Time) []stranger {
 	return list
 }
 
-// ours says whether a process that the kernel killed was of the launch: by its number, or where numbers
-// differ by its name.
+// ours says whether a process that the kernel killed was of the launch: by its number, or by a name that it or
+// servers have. One that lived for a moment only was not seen, and inside a container numbers are others.
 func (s *strangers) ours(k sweep.OOMKill) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.own[k.PID]
-	return known || !s.machine.simulated && !proc.HostPIDs() && s.names[k.Name]
+	return known || s.names[k.Name] || engine.ServerName(k.Name)
 }
 
 // strangersText names them for a person.
