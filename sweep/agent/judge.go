@@ -22,7 +22,7 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 	if !died && !stalled && failing(e) {
 		stalled, died = l.dying(ctx)
 	}
-	if !died && !stalled && e.Outcome == sweep.OK && m.run.Values["output_tokens"] == 0 {
+	if tokens, counted := m.run.Values["output_tokens"]; !died && !stalled && counted && tokens == 0 && (e.Outcome == sweep.OK || e.Outcome == sweep.ClientBound) {
 		// The window was too short for its silence to count as a stall, so the server is asked again.
 		if _, err := l.askOnce(ctx, fixedPrompts()[0]); err != nil && ctx.Err() == nil {
 			stalled, died = !isDone(l.server.Done()), isDone(l.server.Done())

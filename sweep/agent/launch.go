@@ -118,10 +118,22 @@ func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
 		if ending.Outcome == sweep.OK {
 			ending = stopped
 		}
-		return l.finish(ctx, ending, ends)
+		for i := range ends {
+			ends[i].ending = ended(ends[i].ending, stopped.Exit)
+		}
+		return l.finish(ctx, ended(ending, stopped.Exit), ends)
 	}
-	l.stop(ctx, ending.Outcome == sweep.HangStart || ending.Outcome == sweep.BusyPort)
+	stopped := l.stop(ctx, ending.Outcome == sweep.HangStart || ending.Outcome == sweep.BusyPort)
+	*ending = ended(*ending, stopped.Exit)
 	return l.finish(ctx, *ending, l.all(*ending))
+}
+
+// ended adds to the ending of a server that hung or took too long how it was ended then.
+func ended(e sweep.Ending, exit *sweep.Exit) sweep.Ending {
+	if family := e.Outcome.Family(); e.Exit == nil && (family == "hang" || family == "slow") {
+		e.Exit = exit
+	}
+	return e
 }
 
 // unstarted ends a launch whose server's program never ran.
@@ -194,6 +206,9 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 		maps.Copy(facts, r.Facts) // what the server said when asked goes before what its log said
 		r.Facts = facts
 		l.note(notes...)
+		if r.Phases == nil { // it was never ready: as far as it came
+			r.Phases = l.book.freeze()
+		}
 	}
 	lookCtx, cancel := l.agent.untilNow(ctx)
 	after, err := l.machine.look(lookCtx, l.job.GPUs)
