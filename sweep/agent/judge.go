@@ -44,7 +44,7 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 		e.Phase = sweep.PhaseLoad
 	}
 	busy := false
-	if e.Outcome == sweep.OK {
+	if e.Outcome == sweep.OK || e.Outcome == sweep.ClientBound {
 		if intruded, yes := l.intruded(ctx, m.result.StartedAt); yes {
 			e, ok, busy = intruded, false, true
 		}
