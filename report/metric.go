@@ -112,6 +112,17 @@ func withheld(r sweep.Record) string {
 	return ""
 }
 
+// doubtful says why a number may not name a winner although it was measured: the server's answers look wrong, or
+// it did not run with what its label says. It is "" when nothing speaks against it.
+func doubtful(r sweep.Record) string {
+	for _, note := range r.Notes {
+		if strings.HasPrefix(note, "output_suspect") || strings.HasPrefix(note, "mislabelled") {
+			return note
+		}
+	}
+	return ""
+}
+
 // inert says that a setting was never exercised, so that the numbers are those of the config without it: a note
 // of the record does ("hicache inert: …"), or the server has a cache in host memory and found nothing in it.
 // It is "" when nothing is known of it.

@@ -27,6 +27,9 @@ func (s *Summary) rank() {
 				unfit[key] = "not acceptable: " + sweep.Printable(why)
 			}
 			for _, q := range row.Squares {
+				if why := q.doubt(); why != "" && unfit[key] == "" {
+					unfit[key] = sweep.Printable(why)
+				}
 				if why := q.death(); why != "" && unfit[key] == "" {
 					unfit[key] = fmt.Sprintf("%s in %s", why, sweep.Printable(sheet.Workload))
 					if underLoad(q.deadRecord()) {
@@ -56,6 +59,17 @@ func (s *Summary) rank() {
 func (q *Square) death() string {
 	if r := q.deadRecord(); r.Outcome != "" {
 		return shortEnding(r)
+	}
+	return ""
+}
+
+// doubt says why the config of a square may not be trusted with any load, "" when it may: a server whose answers look
+// wrong after its last load was no better before.
+func (q *Square) doubt() string {
+	for _, r := range q.Records {
+		if why := doubtful(r); why != "" {
+			return why
+		}
 	}
 	return ""
 }

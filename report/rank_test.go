@@ -70,6 +70,21 @@ func TestWhoIsBest(t *testing.T) {
 				r.Notes = append(r.Notes, "withheld: a stranger used the GPU")
 			}
 		}, "b", 16},
+		{"answers that look wrong after the last load of one repeat", func(r *sweep.Record) {
+			if at(r, "c", 4, 3) {
+				r.Notes = append(r.Notes, "output_suspect: 5 of 5 greedy answers are empty or one token again and again (after the last load): \"\"")
+			}
+		}, "b", 16},
+		{"labelled off and in effect on", func(r *sweep.Record) {
+			if v, _ := r.Axes.Get("setting"); v == "c" {
+				r.Notes = append(r.Notes, "mislabelled: hicache-size is off here, but in effect on: this is the number of another config")
+			}
+		}, "b", 16},
+		{"hicache_inert", func(r *sweep.Record) {
+			if v, _ := r.Axes.Get("setting"); v == "c" {
+				r.Notes = append(r.Notes, "hicache_inert: no prompt token came from the host's cache: the workload's prompts share nothing")
+			}
+		}, "b", 16},
 		{"hicache inert", func(r *sweep.Record) {
 			if v, _ := r.Axes.Get("setting"); v == "c" {
 				r.Notes = append(r.Notes, "hicache inert: no host hits")

@@ -232,6 +232,10 @@ func (s *Summary) quality(q *Square, notes *footnotes) []string {
 		if withheld(r) != "" {
 			continue
 		}
+		if note := doubtful(r); note != "" {
+			word, _, _ := strings.Cut(note, ":")
+			say(strings.ReplaceAll(word, "_", " ") + " " + notes.mark(sweep.Printable(note)))
+		}
 		if note := inert(r); note != "" {
 			say("inert " + notes.mark(sweep.Printable(note)))
 		}

@@ -107,12 +107,33 @@ func (i Inspection) Differences(settings []Setting) []string {
 	return notes
 }
 
+// Mislabelled says in a note each where an axis says that something is off and the server has it on, or the
+// reverse: such a cell's number belongs to another config. Only plain axes are held against the flag of their name.
+func (i Inspection) Mislabelled(axes Params) []string {
+	var notes []string
+	for _, a := range axes {
+		got, ok := i.Effective[a.Name]
+		if ok && isOffValue(a.Value) != isOffValue(got) {
+			notes = append(notes, fmt.Sprintf("mislabelled: %s is %s here, but in effect %s: this is the number of another config", a.Name, Printable(a.Value), Printable(got)))
+		}
+	}
+	return notes
+}
+
+// isOffValue reports the texts of a flag that is not in effect.
+func isOffValue(v string) bool {
+	switch strings.ToLower(v) {
+	case "off", "false", "null", "0", "none", "no":
+		return true
+	}
+	return false
+}
+
 // sameFlagValue compares a flag's text with the server's: numbers by value, off and false alike.
 func sameFlagValue(asked, got string) bool {
-	off := func(v string) bool { return v == "off" || v == "false" || v == "null" || v == "0" || v == "none" }
 	a, errA := strconv.ParseFloat(asked, 64)
 	g, errG := strconv.ParseFloat(got, 64)
-	return asked == got || errA == nil && errG == nil && a == g || off(strings.ToLower(asked)) && off(strings.ToLower(got))
+	return asked == got || errA == nil && errG == nil && a == g || isOffValue(asked) && isOffValue(got)
 }
 
 // Signals that Sample may return. Names ending in _total only grow.
@@ -137,6 +158,12 @@ type LogReader interface {
 	Feed(p []byte) []LogEvent
 	// Close reads what is left of an unfinished line.
 	Close() []LogEvent
+}
+
+// RankReader is a [LogReader] that keeps the ranks of a server apart.
+type RankReader interface {
+	// ByRank gives each fact so far by the rank that told it: " TP0" without the space, empty for the only one.
+	ByRank() map[string]map[string]float64
 }
 
 // LogKind is the kind of a log event.

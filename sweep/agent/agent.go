@@ -40,8 +40,10 @@ type agent struct {
 	log    *slog.Logger
 	events *events
 	warm   *warmed
-	vocabs map[string][]int        // by engine and model
-	bases  map[string]gpu.Baseline // by simulated profile; "" is the real machine
+	// references are what baselines answered to the fixed prompts.
+	references *references
+	vocabs     map[string][]int        // by engine and model
+	bases      map[string]gpu.Baseline // by simulated profile; "" is the real machine
 }
 
 // Run works through the queue until it is empty. When ctx ends, the load under way ends, its server is
@@ -103,6 +105,7 @@ func (a *agent) work(ctx context.Context) error {
 	if a.warm, err = readWarmed(filepath.Join(a.opt.Dir, "warmed.json")); err != nil {
 		return fullDisk(err)
 	}
+	a.references = readReferences(filepath.Join(a.opt.Dir, outputsFile))
 	if err := writeJSON(filepath.Join(a.opt.Dir, "agent.json"), self); err != nil {
 		return fullDisk(err)
 	}
@@ -203,10 +206,12 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	job.Loads = loads
 	attempt := past.next(job.Attempt)
 	rel := job.Dir(attempt)
-	return &launch{
-		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(), log: log,
+	l := &launch{
+		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(),
 		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(sweep.Executable(a.opt.Self), job.Simulate),
 	}
+	l.log = slog.New(cleanHandler{log.Handler(), l.clean})
+	return l
 }
 
 // untilNow returns a context that outlives ctx and ends when everything is to be killed at once. The

@@ -193,6 +193,9 @@ func (f *fake) misbehave(w http.ResponseWriter, running int64) bool {
 	case "fails":
 		http.Error(w, `{"error":{"message":"internal"}}`, http.StatusInternalServerError)
 		return true
+	case "leaks":
+		http.Error(w, fmt.Sprintf(`{"error":{"message":"key %s is wrong; Authorization: Bearer abcdef0123456789; model path %s"}}`, os.Getenv("TOKEN"), os.Getenv("TOKEN")), http.StatusInternalServerError)
+		return true
 	case "refuses":
 		http.Error(w, `{"object":"error","message":"The input (9 tokens) is longer than the model's context length (8 tokens).","code":400}`, http.StatusBadRequest)
 		return true

@@ -24,6 +24,14 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 		why = fmt.Sprintf("%s; its process lives, but for %s it did not answer GET %s", e.Detail, l.agent.opt.DyingTime, l.engine.Health)
 		stalled, died = l.dying(ctx)
 	}
+	if tokens, counted := m.run.Values["output_tokens"]; !died && !stalled && counted && tokens == 0 && (e.Outcome == sweep.OK || e.Outcome == sweep.ClientBound) {
+		// The window was too short for its silence to count as a stall, so the server is asked again.
+		if _, err := l.askOnce(ctx, fixedPrompts()[0]); err != nil && ctx.Err() == nil {
+			stalled, died = !isDone(l.server.Done()), isDone(l.server.Done())
+		} else {
+			e, ok = sweep.Ending{Outcome: sweep.LoadFailed, Phase: sweep.PhaseLoad, Detail: "not one token arrived in the window, and the server answers"}, false
+		}
+	}
 	switch {
 	case died:
 		e = l.postmortem(sweep.Autopsy{Loading: true})
@@ -37,9 +45,15 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 	if died || stalled {
 		e.Phase = sweep.PhaseLoad
 	}
+	busy := false
+	if e.Outcome == sweep.OK || e.Outcome == sweep.ClientBound {
+		if intruded, yes := l.intruded(ctx, m.result.StartedAt); yes {
+			e, ok, busy = intruded, false, true
+		}
+	}
 	m.result.Ending = e
 	l.gather(m, !ok || died || stalled)
-	return e, died || stalled || e.Outcome == sweep.Aborted
+	return e, died || stalled || busy || e.Outcome == sweep.Aborted
 }
 
 // failing reports endings behind which a dying server may stand: it cuts its streams seconds before its

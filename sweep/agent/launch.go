@@ -38,6 +38,9 @@ type launch struct {
 	served   string // the model's name on this server, unlike any other's
 	machine  *machine
 	before   view
+	others   *strangers
+	oom      *proc.OOMWatch // nil before the start
+	kernel   []byte         // what it has said so far
 
 	server   *proc.Server
 	book     *logbook
@@ -49,6 +52,8 @@ type launch struct {
 	vocab    []int
 	ready    bool
 	unproved atomic.Pointer[string] // what is missing for the proof that the server serves
+	hostTier bool                   // the server has a prefix cache in host memory
+	outputs  []outputs              // answers to the fixed prompts, in order
 	// firstCounted: the server's decode counter includes first tokens.
 	firstCounted bool
 	execed       time.Time // when the server's program ran
@@ -115,10 +120,22 @@ func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
 		if ending.Outcome == sweep.OK {
 			ending = stopped
 		}
-		return l.finish(ctx, ending, ends)
+		for i := range ends {
+			ends[i].ending = ended(ends[i].ending, stopped.Exit)
+		}
+		return l.finish(ctx, ended(ending, stopped.Exit), ends)
 	}
-	l.stop(ctx, ending.Outcome == sweep.HangStart || ending.Outcome == sweep.BusyPort)
+	stopped := l.stop(ctx, ending.Outcome == sweep.HangStart || ending.Outcome == sweep.BusyPort)
+	*ending = ended(*ending, stopped.Exit)
 	return l.finish(ctx, *ending, l.all(*ending))
+}
+
+// ended adds to the ending of a server that hung or took too long how it was ended then.
+func ended(e sweep.Ending, exit *sweep.Exit) sweep.Ending {
+	if family := e.Outcome.Family(); e.Exit == nil && (family == "hang" || family == "slow") {
+		e.Exit = exit
+	}
+	return e
 }
 
 // unstarted ends a launch whose server's program never ran.
@@ -127,6 +144,9 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 		if f != nil {
 			_ = f.close() // nothing was written
 		}
+	}
+	if l.oom != nil {
+		l.oom.Close()
 	}
 	if ctx.Err() != nil {
 		e := sweep.Ending{Outcome: sweep.Aborted, Phase: sweep.PhaseLaunch, Detail: abortedText}
@@ -143,6 +163,7 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 func (l *launch) closeFiles() {
 	l.quit()
 	l.tasks.Wait()
+	l.oom.Close()
 	for _, f := range []*lines{l.metrics, l.gpuLines} {
 		if err := f.close(); err != nil {
 			l.note(fmt.Sprintf("%s is not complete: %v", filepath.Base(f.f.Name()), err))
@@ -173,7 +194,11 @@ func (l *launch) fail(ctx context.Context, err error) (sweep.LaunchResult, error
 // finish writes launch.json, the last file of an attempt, and says so.
 func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd) (sweep.LaunchResult, error) {
 	r := &l.result
+	ending = l.cleaned(ending)
 	r.Ending = ending
+	for i := range ends {
+		ends[i].ending = l.cleaned(ends[i].ending)
+	}
 	r.Loads = settle(l.job, l.history, ends)
 	if ending.Outcome == sweep.InfraDisk || ending.Outcome == sweep.Aborted {
 		stand(r.Loads, ending)
@@ -183,6 +208,9 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 		maps.Copy(facts, r.Facts) // what the server said when asked goes before what its log said
 		r.Facts = facts
 		l.note(notes...)
+		if r.Phases == nil { // it was never ready: as far as it came
+			r.Phases = l.book.freeze()
+		}
 	}
 	lookCtx, cancel := l.agent.untilNow(ctx)
 	after, err := l.machine.look(lookCtx, l.job.GPUs)
@@ -192,6 +220,7 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 	}
 	r.EndedAt = time.Now()
 	r.Times = l.clock.times(time.Now())
+	maps.Copy(r.Times, phaseTimes(r.Phases))
 	if err := writeJSON(filepath.Join(l.dir, "launch.json"), r); err != nil {
 		return *r, fullDisk(err)
 	}
@@ -230,7 +259,7 @@ func endText(e sweep.Ending) string {
 
 func (l *launch) note(notes ...string) {
 	for _, n := range notes {
-		if n != "" && !slices.Contains(l.result.Notes, n) {
+		if n = l.clean(n); n != "" && !slices.Contains(l.result.Notes, n) {
 			l.result.Notes = append(l.result.Notes, n)
 		}
 	}
@@ -238,7 +267,7 @@ func (l *launch) note(notes ...string) {
 
 // emit writes an event of this launch.
 func (l *launch) emit(e sweep.Event) error {
-	e.Job, e.Attempt = l.job.ID, l.attempt
+	e.Job, e.Attempt, e.Text = l.job.ID, l.attempt, l.clean(e.Text)
 	if e.Dir == "" {
 		e.Dir = l.rel
 	}
@@ -264,6 +293,7 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	if l.env, err = serverEnvironment(l.agent.opt.Environ, l.engine.Environ, j.Env, devices); err != nil {
 		return nil, err
 	}
+	l.others = newStrangers(l.machine, l.before.Devices)
 	l.note(l.before.Notes...)
 	l.result.MachineBefore = l.before.describe()
 	l.result.GPUCount = len(l.before.Devices)
@@ -293,6 +323,9 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	}
 	if portErr != nil {
 		return &sweep.Ending{Outcome: sweep.BusyPort, Phase: sweep.PhaseGate, Detail: fmt.Sprintf("no %d free ports in a row: %v", sweep.PortBlock, portErr)}, nil
+	}
+	if e := l.alone(ctx); e != nil {
+		return e, nil
 	}
 	return l.cleanDevices(ctx)
 }

@@ -85,11 +85,37 @@ func (l *launch) load(ctx context.Context, lj sweep.LoadJob, first bool) (end lo
 		}
 		return loadEnd{job: lj, ending: ending}, true
 	}
+	if !over && l.last(lj) && l.quiet(ctx) {
+		m.result.Notes = append(m.result.Notes, l.askOutputs(ctx, askedAfter)...)
+	}
 	dir, err := l.keep(m)
 	if err != nil {
 		return l.diskEnd(m, err), true
 	}
 	return loadEnd{job: lj, ending: ending, dir: dir}, over
+}
+
+// last reports whether a load is the attempt's last one.
+func (l *launch) last(lj sweep.LoadJob) bool { return lj.Cell == l.job.Loads[len(l.job.Loads)-1].Cell }
+
+// quietTime is how long a server may take to drop the requests of a load that was cut off.
+const quietTime = 10 * time.Second
+
+// quiet waits until the server runs no request any more. It is false when the server does not say so in time.
+func (l *launch) quiet(ctx context.Context) bool {
+	if l.engine.Sample == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, quietTime)
+	defer cancel()
+	for ctx.Err() == nil {
+		v, err := l.engine.Sample(ctx, l.get())
+		if running, ok := v[sweep.SignalRunning]; err == nil && ok && running+v[sweep.SignalQueued] == 0 {
+			return true
+		}
+		sleep(ctx, 50*time.Millisecond)
+	}
+	return false
 }
 
 // diskEnd takes away a half-written load; that also gives the disk room for launch.json.
@@ -106,12 +132,16 @@ func (l *launch) measure(ctx context.Context, m *measurement, first bool) error 
 	life, cancel := l.alive(ctx)
 	defer cancel(nil)
 	l.flush(life, m)
+	if l.hostTier && l.last(m.job) {
+		m.result.Notes = append(m.result.Notes, l.askOutputs(life, askedPlanted)...)
+	}
 	m.simBegan = l.simulator(life)
 	var err error
 	if m.requests, err = os.OpenFile(filepath.Join(m.part, "requests.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(m.requests, 64<<10)
+	clean := l.cleanWriter(m.requests)
+	w := bufio.NewWriterSize(clean, 64<<10)
 	spec := l.loadSpec(m, first, w)
 	l.watch.reset()
 	sampleCtx, stopSampling := context.WithCancel(life)
@@ -130,7 +160,7 @@ func (l *launch) measure(ctx context.Context, m *measurement, first bool) error 
 	stopSampling()
 	<-sampled
 	m.simEnded = l.simulator(life)
-	return errors.Join(w.Flush(), m.requests.Sync(), m.requests.Close(), l.metrics.failed(), l.gpuLines.failed(), l.agent.events.lines.failed())
+	return errors.Join(w.Flush(), clean.Close(), m.requests.Sync(), m.requests.Close(), l.metrics.failed(), l.gpuLines.failed(), l.agent.events.lines.failed())
 }
 
 // addTimes splits the time of a run into warm-up and window.
@@ -257,6 +287,8 @@ func (l *launch) simulator(ctx context.Context) simulatorState {
 func (l *launch) keep(m *measurement) (string, error) {
 	lj, r := m.job, &m.result
 	r.EndedAt = time.Now()
+	r.Ending = l.cleaned(r.Ending)
+	l.cleanAll(r.Notes)
 	if err := writeJSON(filepath.Join(m.part, "run.json"), r); err != nil {
 		return "", err
 	}
@@ -322,6 +354,11 @@ func (l *launch) gather(m *measurement, withhold bool) {
 	}
 	if r.Outcome == sweep.ClientBound {
 		r.Verdict = "client_bound"
+	}
+	if l.hostTier && !withhold {
+		if note := hostProof(m.job, l.result.Facts, r.Values); note != "" {
+			r.Notes = append(r.Notes, note)
+		}
 	}
 	values := maps.Clone(m.run.Values)
 	if withhold {

@@ -247,7 +247,11 @@ func (b *logbook) freeze() []sweep.PhaseTime {
 func (b *logbook) said() (sweep.Values, []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return maps.Clone(b.facts), slices.Clone(b.noted)
+	facts := maps.Clone(b.facts)
+	if ranks, ok := b.reader.(sweep.RankReader); ok {
+		maps.Copy(facts, rankFacts(ranks.ByRank()))
+	}
+	return facts, slices.Clone(b.noted)
 }
 
 // autopsy returns what the log knows of the server's end.

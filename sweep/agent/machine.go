@@ -11,6 +11,7 @@ import (
 
 	"sweep/sweep"
 	"sweep/sweep/gpu"
+	"sweep/sweep/proc"
 )
 
 const gib = 1 << 30
@@ -19,6 +20,7 @@ const gib = 1 << 30
 type machine struct {
 	gpus      *gpu.Reader
 	host      *gpu.HostReader
+	kernel    proc.OOMSource
 	simulated bool
 }
 
@@ -27,8 +29,12 @@ func newMachine(self, profile string) *machine {
 		return &machine{gpus: &gpu.Reader{}, host: &gpu.HostReader{}}
 	}
 	return &machine{
-		gpus:      &gpu.Reader{Command: []string{self, "simulate", "nvidia-smi", "--profile", profile}},
-		host:      &gpu.HostReader{Meminfo: []string{self, "simulate", "meminfo", "--profile", profile}},
+		gpus: &gpu.Reader{Command: []string{self, "simulate", "nvidia-smi", "--profile", profile}},
+		host: &gpu.HostReader{Meminfo: []string{self, "simulate", "meminfo", "--profile", profile}},
+		kernel: proc.OOMSource{
+			Events: []string{self, "simulate", "memory-events", "--profile", profile},
+			Kernel: []string{self, "simulate", "kernel-log", "--profile", profile},
+		},
 		simulated: true,
 	}
 }

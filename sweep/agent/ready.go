@@ -219,13 +219,17 @@ func (l *launch) greet(ctx context.Context) error {
 	l.result.EngineVersion, l.firstCounted = in.Version, in.FirstTokensCounted
 	l.note(in.Notes...)
 	l.note(in.Differences(l.job.Config.Settings)...)
+	l.note(in.Mislabelled(l.job.Config.Axes)...)
 	facts, notes := l.book.said()
 	maps.Copy(facts, in.Facts)
 	l.result.Facts = facts
+	l.hostTier = hostTier(in, facts, l.job.Config.Settings)
+	l.note(l.askOutputs(ctx, askedReady)...)
 	ready := l.result
 	ready.Notes = slices.Concat(ready.Notes, notes)
 	ready.Times = l.clock.times(time.Now())
 	delete(ready.Times, "harness_s") // it still grows
+	maps.Copy(ready.Times, phaseTimes(ready.Phases))
 	if err := writeJSON(filepath.Join(l.dir, sweep.ReadyFile), ready); err != nil {
 		return err
 	}

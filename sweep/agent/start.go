@@ -23,6 +23,7 @@ func (l *launch) start(ctx context.Context) error {
 	if l.gpuLines, err = openLines(filepath.Join(l.dir, "gpu.jsonl")); err != nil {
 		return err
 	}
+	l.oom = proc.WatchOOM(ctx, l.machine.kernel)
 	startCtx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	logFile := filepath.Join(l.dir, "server.log")
@@ -40,6 +41,7 @@ func (l *launch) start(ctx context.Context) error {
 	l.execed = time.Now()
 	if owner, err := proc.ReadOwner(filepath.Join(l.dir, "owner.json")); err == nil {
 		l.result.Containment = owner.Containment
+		l.others.mine(owner.Supervisor, l.server.Tree)
 	}
 	l.book = newLogbook(l.engine.NewLog(), []string{l.engine.Health, l.engine.Models, l.engine.Generate}, l.phaseTeller())
 	watchCtx, quit := context.WithCancel(context.WithoutCancel(ctx))
@@ -53,6 +55,7 @@ func (l *launch) start(ctx context.Context) error {
 	if len(l.before.Devices) > 0 {
 		l.tasks.Go(func() { l.watch.run(watchCtx) })
 	}
+	l.tasks.Go(func() { every(watchCtx, strangerPeriod, func() { l.others.look(watchCtx) }) })
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 	end := l.server.Exit()
 	exit := exitOf(end)
 	known.Exit = &exit
+	l.lookOutside(&known)
 	e := l.examine(known)
 	if end.Lost { // the server only went with it: that says nothing of the config
 		e = sweep.Ending{Outcome: sweep.InfraLost, Phase: e.Phase, Exit: &exit,
@@ -40,6 +42,7 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 	a := l.book.autopsy()
 	a.Ready, a.Loading, a.Exit, a.Hang, a.Slow = l.ready, known.Loading, known.Exit, known.Hang, known.Slow
+	a.Foreign, a.OOMKills, a.Kernel = known.Foreign, known.OOMKills, known.Kernel
 	if l.ready {
 		a.Phase = sweep.PhaseReady
 	}
@@ -55,7 +58,7 @@ func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 	}
 	if e.Evidence != nil {
 		ev := *e.Evidence
-		ev.File = l.rel + "/server.log"
+		ev.File = l.rel + "/" + cmp.Or(ev.File, "server.log")
 		e.Evidence = &ev
 	}
 	return e
@@ -132,6 +135,10 @@ func (l *launch) provePortClosed() {
 func (l *launch) proveMemoryBack(ctx context.Context) {
 	baseline := gpu.Used(l.before.Devices)
 	if len(baseline) == 0 {
+		return
+	}
+	if list := l.others.since(time.Time{}); len(list) > 0 { // theirs does not come back
+		l.note("somebody else was on the devices: " + strangersText(list))
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, memoryTime)

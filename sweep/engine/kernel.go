@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,8 +83,11 @@ func claim(kills []sweep.OOMKill, pids map[int]bool) {
 	for i := range kills {
 		k := &kills[i]
 		k.Ours = k.Ours || k.PID == 0 || pids[k.PID]
-		for _, name := range []string{"sglang", "VLLM::", "vllm", "llama-server", "EngineCore"} {
-			k.Ours = k.Ours || strings.HasPrefix(k.Name, name)
-		}
+		k.Ours = k.Ours || ServerName(k.Name)
 	}
+}
+
+// ServerName reports a process name that only inference servers have, as the kernel writes it.
+func ServerName(name string) bool {
+	return slices.ContainsFunc([]string{"sglang", "VLLM::", "vllm", "llama-server", "EngineCore"}, func(p string) bool { return strings.HasPrefix(name, p) })
 }

@@ -79,8 +79,11 @@ func sglangInspect(ctx context.Context, get sweep.Getter) (sweep.Inspection, err
 	in.FirstTokensCounted = countsFirstTokens(ctx, get, info.Version)
 	info.facts(in.Facts)
 	effective(reply, in.Effective)
-	if info.HiCache != nil && *info.HiCache {
-		in.Notes = append(in.Notes, "hierarchical cache is on")
+	if info.HiCache != nil {
+		hicacheInEffect(*info.HiCache, in.Effective)
+		if *info.HiCache {
+			in.Notes = append(in.Notes, "hierarchical cache is on")
+		}
 	}
 	note, err := simulated(ctx, get)
 	if err != nil {
@@ -110,7 +113,18 @@ func countsFirstTokens(ctx context.Context, get sweep.Getter, version string) bo
 	return generated > 0 && values[sweep.SignalDecodeTokens] >= generated
 }
 
-// facts keeps the least of the replicas where they differ.
+// hicacheInEffect puts what hicache-size amounts to in the place of its bare value: the size means nothing while the
+// hierarchical cache is off, and the cache is on without a size when something else brought it.
+func hicacheInEffect(on bool, effective map[string]string) {
+	switch size := effective["hicache-size"]; {
+	case !on:
+		effective["hicache-size"] = "off"
+	case size == "" || size == "0":
+		effective["hicache-size"] = "on"
+	}
+}
+
+// facts keeps the least of the replicas where they differ. Replicas have a KV pool each, so that there is a total too.
 func (info serverInfo) facts(facts sweep.Values) {
 	least := func(name string, v *float64) {
 		if v != nil {
@@ -120,8 +134,13 @@ func (info serverInfo) facts(facts sweep.Values) {
 		}
 	}
 	least("kv_tokens", info.KVTokens)
+	total, replicas := 0.0, 0
 	for _, s := range info.States {
 		least("kv_tokens", s.Memory.Tokens)
+		if s.Memory.Tokens != nil {
+			total += *s.Memory.Tokens
+			replicas++
+		}
 		least("headroom_gib", s.Memory.Available)
 		least("max_running_requests", s.MaxRunning)
 		if s.Memory.Weight != nil {
@@ -135,6 +154,9 @@ func (info serverInfo) facts(facts sweep.Values) {
 			}
 			facts["graph_gib"] = max(facts["graph_gib"], math.Round(sum*1e6)/1e6)
 		}
+	}
+	if replicas > 1 && replicas == len(info.States) {
+		facts["kv_tokens_per_rank"], facts["kv_tokens_total"] = facts["kv_tokens"], total
 	}
 }
 

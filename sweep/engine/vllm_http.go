@@ -71,16 +71,22 @@ func vllmInspect(ctx context.Context, get sweep.Getter) (sweep.Inspection, error
 	if err != nil {
 		return in, err
 	}
+	total, replicas := 0.0, 0
 	samples(page, func(s sample) {
 		if string(s.name) == "vllm:cache_config_info" {
-			vllmPool(s, in)
+			total += vllmPool(s, in)
+			replicas++
 		}
 	})
+	if tokens, ok := in.Facts["kv_tokens"]; ok && replicas > 1 {
+		in.Facts["kv_tokens_per_rank"], in.Facts["kv_tokens_total"] = tokens, total
+	}
 	return in, nil
 }
 
-// vllmPool reads the cache's configuration, which replicas give one each; the least of them counts.
-func vllmPool(s sample, in sweep.Inspection) {
+// vllmPool reads the cache's configuration, which replicas give one each; the least of them counts. It returns
+// the tokens of this one.
+func vllmPool(s sample, in sweep.Inspection) float64 {
 	number := func(label string) float64 {
 		v, _ := strconv.ParseFloat(s.label(label), 64)
 		return v
@@ -106,6 +112,7 @@ func vllmPool(s sample, in sweep.Inspection) {
 			in.Effective[flag] = text
 		}
 	}
+	return tokens
 }
 
 // vllmCounters are the metrics that we read. Replicas, labelled engine, are added up. vLLM counts a generated token as it

@@ -36,6 +36,9 @@ func (l *launch) phase(ctx context.Context, name string) error {
 		l.crashScheduler()
 		<-ctx.Done() // the death is noticed elsewhere
 	}
+	if err := l.strike(l.faults.due(name, 0)); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -76,6 +79,15 @@ func (l *launch) bootArgs(ctx context.Context) error {
 	l.log.main("Fail to set RLIMIT_NOFILE: current limit exceeds maximum limit")
 	if err := l.spend(ctx, "args", l.p.ServerArgs); err != nil {
 		return err
+	}
+	if l.faults.has("no-model") {
+		l.log.main("kill_process_tree called: parent_pid=%d, include_parent=False, pid=%d", os.Getpid(), os.Getpid())
+		l.log.raw(traceback([]frame{
+			{"sglang/launch_server.py", 71, "<module>", "run_server(server_args)"},
+			{"sglang/srt/utils/hf_transformers_utils.py", 233, "get_config", "config = AutoConfig.from_pretrained("},
+			{"transformers/utils/hub.py", 479, "cached_files", "raise OSError("},
+		}, "OSError: It looks like the config file at '"+l.set.modelPath+"/config.json' is not a valid JSON file."))
+		return &ending{1}
 	}
 	if err := l.resolve(); err != nil {
 		return err
@@ -215,7 +227,7 @@ func (l *launch) startFailureText(rank int, text string) error {
 }
 
 func (l *launch) oom(want int64) string {
-	return "torch.OutOfMemoryError: " + oomText(l.p, 0, want, max(0, l.mem.free))
+	return "torch.OutOfMemoryError: " + oomText(l.p, 0, want, max(0, l.mem.left()))
 }
 
 // bootDist joins the ranks and looks at what memory is free.
@@ -275,7 +287,7 @@ func kvFactor(dtype string) float64 {
 // bootWeights loads the checkpoint shard by shard.
 func (l *launch) bootWeights(ctx context.Context) error {
 	began := time.Now()
-	l.log.ranks("Load weight begin. avail mem=%s GB", gibText(l.mem.free))
+	l.log.ranks("Load weight begin. avail mem=%s GB", gibText(l.mem.left()))
 	if err := l.phase(ctx, "weights"); err != nil {
 		return err
 	}
@@ -298,7 +310,7 @@ func (l *launch) bootWeights(ctx context.Context) error {
 		}
 	}
 	l.timings.weights = time.Since(began).Seconds()
-	l.log.ranks("Load weight end. elapsed=%.2f s, type=%s, avail mem=%s GB, mem usage=%s GB.", l.timings.weights, l.p.Architecture, gibText(l.mem.free), gibText(l.mem.weights))
+	l.log.ranks("Load weight end. elapsed=%.2f s, type=%s, avail mem=%s GB, mem usage=%s GB.", l.timings.weights, l.p.Architecture, gibText(l.mem.left()), gibText(l.mem.weights))
 	return l.claim(l.mem.used())
 }
 
@@ -332,7 +344,7 @@ func (l *launch) bootKV(ctx context.Context) error {
 	} else {
 		l.log.ranks("KV Cache is allocated. dtype: %s, #tokens: %d, K size: %s GB, V size: %s GB", dtype, l.mem.tokens, gibText(l.mem.pool/2), gibText(l.mem.pool/2))
 	}
-	l.log.ranks("Memory pool end. avail mem=%s GB", gibText(l.mem.free))
+	l.log.ranks("Memory pool end. avail mem=%s GB", gibText(l.mem.left()))
 	l.timings.kv = time.Since(began).Seconds()
 	if !l.mem.eagerBuffers() {
 		return l.startFailure(0, eagerFrames(), l.oom(l.p.EagerBufferBytes))

@@ -16,7 +16,7 @@ func (l *launch) bootGraphs(ctx context.Context) error {
 	case s.noPrefillGraph || s.chunk <= 0:
 		l.log.ranks("Disable prefill CUDA graph because cuda_graph_config resolved prefill.backend='disabled' (e.g. via --cuda-graph-backend-prefill=disabled or auto-disable rules).")
 	case !s.prefillGraphForced && !l.mem.gate():
-		l.log.ranks("Disabling auto-selected prefill CUDA graph: only %s GiB is free after model/KV/eager-buffer allocation; at least 4.00 GiB is required for capture. Set an explicit prefill CUDA graph backend to override this safety gate.", gibText(l.mem.free))
+		l.log.ranks("Disabling auto-selected prefill CUDA graph: only %s GiB is free after model/KV/eager-buffer allocation; at least 4.00 GiB is required for capture. Set an explicit prefill CUDA graph backend to override this safety gate.", gibText(l.mem.left()))
 	default:
 		began := time.Now()
 		if err := l.capture(ctx, true, prefillBuckets(s.chunk), l.mem.prefillGraphBytes(), l.p.PrefillGraph); err != nil {
@@ -43,11 +43,13 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 	kind, label := "decode", "Capturing batches (bs=%d avail_mem=%s GB)"
 	if prefill {
 		kind, label = "prefill", "Capturing num tokens (num_tokens=%d avail_mem=%s GB)"
-		l.log.ranks("Capture target prefill CUDA graph begin. backend=breakable, num_tokens=%s, avail mem=%s GB", pyInts(sizes), gibText(l.mem.free))
+		l.log.ranks("Capture target prefill CUDA graph begin. backend=breakable, num_tokens=%s, avail mem=%s GB", pyInts(sizes), gibText(l.mem.left()))
 	} else {
-		l.log.ranks("Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, bs=%s, avail mem=%s GB", pyInts(sizes), gibText(l.mem.free))
+		l.log.ranks("Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, bs=%s, avail mem=%s GB", pyInts(sizes), gibText(l.mem.left()))
 	}
-	left := func(done int) int64 { return l.mem.free - min(bytes, bytes*int64(done+len(sizes)/4)/int64(len(sizes))) }
+	left := func(done int) int64 {
+		return l.mem.left() - min(bytes, bytes*int64(done+len(sizes)/4)/int64(len(sizes)))
+	}
 	bar := l.log.captureBar(len(sizes), func(done int) string {
 		return fmt.Sprintf(label, sizes[len(sizes)-1-min(done, len(sizes)-1)], gibText(max(0, left(done))))
 	})
@@ -56,7 +58,7 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 		bar.show(i)
 		if left(i) < 0 {
 			l.log.raw("\n") // the bar is closed by the exception
-			return l.startFailureText(0, captureText(prefill, oomText(l.p, 0, max(20*mib, bytes/int64(len(sizes))/2), max(0, l.mem.free%(20*mib)))))
+			return l.startFailureText(0, captureText(prefill, oomText(l.p, 0, max(20*mib, bytes/int64(len(sizes))/2), max(0, l.mem.left()%(20*mib)))))
 		}
 		if err := l.spend(ctx, "graph", seconds/float64(len(sizes))); err != nil {
 			return err
@@ -64,10 +66,10 @@ func (l *launch) capture(ctx context.Context, prefill bool, sizes []int, bytes i
 	}
 	if !l.mem.take(bytes) {
 		l.log.raw("\n")
-		return l.startFailureText(0, captureText(prefill, oomText(l.p, 0, 20*mib, max(0, l.mem.free%(20*mib)))))
+		return l.startFailureText(0, captureText(prefill, oomText(l.p, 0, 20*mib, max(0, l.mem.left()%(20*mib)))))
 	}
 	bar.show(len(sizes))
-	l.log.ranks("Capture target %s CUDA graph end. elapsed=%.2f s, mem usage=%s GB, avail mem=%s GB.", kind, time.Since(began).Seconds(), gibText(bytes), gibText(l.mem.free))
+	l.log.ranks("Capture target %s CUDA graph end. elapsed=%.2f s, mem usage=%s GB, avail mem=%s GB.", kind, time.Since(began).Seconds(), gibText(bytes), gibText(l.mem.left()))
 	return l.claim(l.mem.used())
 }
 

@@ -15,20 +15,34 @@ import (
 //	refuse:FLAG         FLAG is not known to this server
 //	stream-error@N      the N-th generation ends in an error event
 //	mute@N              nothing answers any more once N generations have begun
+//	keep-alive@N        the same, with a comment on each open stream each second
+//	empty@N             from the N-th generation on answers are streams without a token
 //	crash@N             scheduler 0 is killed when the N-th generation begins
+//	exhaust@N           the scheduler dies of its own count of the KV pool when the N-th generation begins
+//	oom-kill@WHEN       the kernel's OOM killer ends scheduler 0
+//	stranger@WHEN:GIB   another process takes so much memory of the first GPU
+//	crowd@WHEN:GIB      another process takes so much of the host's memory
+//	garbage             each answer is one token again and again
+//	babble              answers are not those of a healthy server
+//	no-model            the model cannot be read
+//	force:FLAG          FLAG, a switch, is on whatever was asked
 //	leave-child         a process in a session of its own survives the server
 //	ignore-term         SIGTERM is ignored while serving
 //
-// The phases: import, args, dist, weights, kv, graph, host_cache, warmup.
+// The phases: import, args, dist, weights, kv, graph, host_cache, warmup. WHEN is a phase that begins, or N: a generation.
 type fault struct {
 	kind  string
 	phase string
-	n     int64   // of mute, crash, stream-error
-	value float64 // of slow
-	flag  string  // of refuse
+	n     int64   // a generation
+	value float64 // the factor of slow, the size of what others take in GiB
+	flag  string  // of refuse and force
 }
 
 var faultPhases = []string{"import", "args", "dist", "weights", "kv", "graph", "host_cache", "warmup"}
+
+// faultForms are the forms for a person.
+const faultForms = "hang@PHASE, die@PHASE, slow@PHASE:FACTOR, refuse:FLAG, stream-error@N, mute@N, keep-alive@N, empty@N, crash@N, exhaust@N, " +
+	"oom-kill@WHEN, stranger@WHEN:GIB, crowd@WHEN:GIB, garbage, babble, no-model, force:FLAG, leave-child, ignore-term"
 
 func parseFault(text string) (fault, error) {
 	kind, rest, _ := strings.Cut(text, "@")
@@ -50,21 +64,45 @@ func parseFault(text string) (fault, error) {
 			f.value = v
 		}
 		return f, nil
-	case "mute", "crash", "stream-error":
+	case "mute", "keep-alive", "empty", "crash", "exhaust", "stream-error":
 		n, err := strconv.ParseInt(rest, 10, 64)
 		if err != nil || n < 1 {
 			return fault{}, fmt.Errorf("fault %q: want %s@N with a whole number from 1", text, kind)
 		}
 		return fault{kind: kind, n: n}, nil
-	case "leave-child", "ignore-term":
+	case "oom-kill", "stranger", "crowd":
+		return parseWhen(text, kind, rest)
+	case "leave-child", "ignore-term", "garbage", "babble", "no-model":
 		if rest == "" {
 			return fault{kind: kind}, nil
 		}
 	}
-	if flag, ok := strings.CutPrefix(text, "refuse:"); ok && flag != "" {
-		return fault{kind: "refuse", flag: strings.TrimPrefix(flag, "--")}, nil
+	if kind, flag, ok := strings.Cut(text, ":"); ok && flag != "" && (kind == "refuse" || kind == "force") {
+		return fault{kind: kind, flag: strings.TrimPrefix(flag, "--")}, nil
 	}
-	return fault{}, fmt.Errorf("no fault %q: there are hang@PHASE, die@PHASE, slow@PHASE:FACTOR, refuse:FLAG, stream-error@N, mute@N, crash@N, leave-child, ignore-term", text)
+	return fault{}, fmt.Errorf("no fault %q: there are %s", text, faultForms)
+}
+
+// parseWhen reads KIND@PHASE or KIND@N, with a size for what others take.
+func parseWhen(text, kind, rest string) (fault, error) {
+	when, size, has := strings.Cut(rest, ":")
+	f := fault{kind: kind, phase: when}
+	if n, err := strconv.ParseInt(when, 10, 64); err == nil && n > 0 {
+		f.n, f.phase = n, ""
+	} else if !slices.Contains(faultPhases, when) {
+		return f, fmt.Errorf("fault %q: %q is neither a number from 1 nor a phase: there are %s", text, when, strings.Join(faultPhases, ", "))
+	}
+	if (kind == "oom-kill") == has {
+		return f, fmt.Errorf("fault %q: want oom-kill@WHEN, stranger@WHEN:GIB or crowd@WHEN:GIB", text)
+	}
+	if has {
+		v, err := strconv.ParseFloat(size, 64)
+		if err != nil || v <= 0 {
+			return f, fmt.Errorf("fault %q: %q is no size in GiB", text, size)
+		}
+		f.value = v
+	}
+	return f, nil
 }
 
 type faults []fault
@@ -75,6 +113,11 @@ func (fs faults) has(kind string) bool {
 
 func (fs faults) at(kind, phase string) bool {
 	return slices.ContainsFunc(fs, func(f fault) bool { return f.kind == kind && f.phase == phase })
+}
+
+// due lists what strikes when a phase (or, with an empty one, a generation) begins.
+func (fs faults) due(phase string, n int64) faults {
+	return slices.DeleteFunc(slices.Clone(fs), func(f fault) bool { return f.phase != phase || f.n != n })
 }
 
 // factor is how much longer a phase takes.

@@ -10,7 +10,10 @@ import (
 func TestParseFault(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"hang@weights": true, "die@graph": true, "slow@kv:2.5": true, "refuse:hicache-size": true, "stream-error@3": true, "mute@1": true,
-		"crash@2": true, "leave-child": true, "ignore-term": true,
+		"crash@2": true, "leave-child": true, "ignore-term": true, "keep-alive@4": true, "empty@2": true, "exhaust@3": true, "oom-kill@kv": true,
+		"oom-kill@9": true, "stranger@9:2.5": true, "stranger@weights:8": true, "crowd@dist:40": true, "garbage": true, "babble": true, "no-model": true,
+		"force:enable-hierarchical-cache": true,
+		"oom-kill":                        false, "oom-kill@kv:3": false, "stranger@9": false, "stranger@lunch:3": false, "crowd@dist:0": false, "force:": false, "garbage@3": false,
 		"hang": false, "hang@lunch": false, "slow@kv": false, "slow@kv:0": false, "mute@0": false, "mute@x": false, "refuse:": false,
 		"leave-child@2": false, "": false, "die@graph:2": false,
 	} {

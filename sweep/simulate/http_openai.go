@@ -33,6 +33,10 @@ func (w *web) openAI(rw http.ResponseWriter, r *http.Request, chat bool) {
 		w.begin(q)
 		defer w.finishRequest(q)
 	}
+	if n := w.l.faults.count("empty"); n > 0 && w.generations.Load() >= n && a.stream {
+		startStream(rw).send([]byte("data: [DONE]\n\n"))
+		return
+	}
 	if a.stream {
 		w.streamOpenAI(rw, r, a, list[0], chat)
 		return
@@ -167,6 +171,12 @@ func (w *web) streamOpenAI(rw http.ResponseWriter, r *http.Request, a ask, q *re
 	var b []byte
 	sent := 0
 	limit := w.failAfter()
+	var comments <-chan time.Time
+	if w.l.faults.count("keep-alive") > 0 {
+		t := time.NewTicker(time.Duration(float64(time.Second) / w.l.speed))
+		defer t.Stop()
+		comments = t.C
+	}
 	for {
 		p := q.snapshot()
 		if p.tokens > sent || p.done != nil {
@@ -201,6 +211,13 @@ func (w *web) streamOpenAI(rw http.ResponseWriter, r *http.Request, a ask, q *re
 		}
 		select {
 		case <-q.notify:
+		case <-comments:
+			if out == nil {
+				out = startStream(rw)
+			}
+			if !out.send([]byte(": keep-alive\n\n")) {
+				return
+			}
 		case <-r.Context().Done():
 			w.clientGone(q)
 			return

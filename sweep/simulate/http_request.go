@@ -288,6 +288,10 @@ func (w *web) admit(a ask, prompt []int32) (*request, *apiError) {
 		id = newID()
 	}
 	r := newRequest(id, prompt, max(1, min(a.maxNew, w.maxLength()-len(prompt)-1)))
+	r.one = w.l.faults.has("garbage")
+	if w.l.faults.has("babble") {
+		r.seed ^= 0xbabb1e
+	}
 	r.stream = a.stream
 	r.interval = max(1, w.l.set.streamInterval)
 	r.ignoreEOS = a.ignoreEOS
@@ -305,6 +309,9 @@ func (w *web) begin(r *request) {
 	w.mu.Unlock()
 	if n == w.l.faults.count("crash") {
 		w.l.crashScheduler()
+	}
+	if err := w.l.strike(w.l.faults.due("", n)); err != nil {
+		w.l.log.main("sweep simulate sglang: %v", err)
 	}
 	if len(r.prompt) >= w.maxInput() {
 		r.publish(r.received, &reason{Type: "abort", Status: http.StatusBadRequest, Message: fmt.Sprintf("Input length (%d tokens) exceeds the maximum allowed length (%d tokens). Use a shorter input or enable --allow-auto-truncate.", len(r.prompt), w.maxInput())})

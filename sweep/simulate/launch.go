@@ -154,7 +154,12 @@ func (l *launch) commandLine(argv []string, stdout io.Writer) (code int, done bo
 		return 2, true
 	}
 	l.args, l.given = args, given
-	l.set = readSettings(args)
+	for _, f := range l.faults {
+		if d := table[f.flag]; f.kind == "force" && d != nil && d.kind == "bool" {
+			l.args.set(d.field, true)
+		}
+	}
+	l.set = readSettings(l.args)
 	l.log.tp = l.set.tp
 	return 0, false
 }
@@ -164,6 +169,7 @@ func helpText(r release, table map[string]*flagDef) string {
 	var b strings.Builder
 	b.WriteString(r.usage)
 	b.WriteString("\noptions:\n  -h, --help            show this help message and exit\n")
+	b.WriteString("  --profile PROFILE\n  --speedup SPEEDUP\n  --sglang-version SGLANG_VERSION\n  --fault FAULT, --faults FAULTS\n") // the simulator's own
 	for _, d := range sortedFlags(table) {
 		b.WriteString("  --" + d.name)
 		meta := strings.ToUpper(d.field)
@@ -278,9 +284,12 @@ func (l *launch) childDied(ctx context.Context, e familyEvent) error {
 // schedulerFell is the scheduler's own exception while serving.
 func (l *launch) schedulerFell(f failure) error {
 	text := traceback(loopFrames(l.p, f.prefill), "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, k, &falpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb, &fbeta, c, std::is_same_v<C_Dtype, float> ? CUDA_R_32F : CUDA_R_16BF, ldc, compute_type, CUBLAS_GEMM_DEFAULT_TENSOR_OP)`")
+	if f.pool {
+		text = traceback(poolFullFrames(), "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 128 tokens.\nAvailable tokens: 96 (available_size=96 + evictable_size=0)\n")
+	}
 	for i := range l.set.tp {
-		if !f.badID {
-			text = traceback(loopFrames(l.p, f.prefill), "torch.OutOfMemoryError: "+oomText(l.p, i, f.bytes-l.mem.peak, l.mem.headroom-l.mem.peak))
+		if !f.badID && !f.pool {
+			text = traceback(loopFrames(l.p, f.prefill), "torch.OutOfMemoryError: "+oomText(l.p, i, f.bytes-l.mem.peak, max(0, l.mem.room()-l.mem.peak)))
 		}
 		l.log.rank(i, "Scheduler hit an exception: %s", text)
 	}

@@ -12,6 +12,7 @@ type failure struct {
 	prefill bool  // while prefilling, else while decoding
 	bytes   int64 // that could not be allocated; 0: it was no matter of memory
 	badID   bool  // a token id outside of the vocabulary
+	pool    bool  // its own count of the KV pool
 }
 
 // lateness is how far real time fell behind the planned.
@@ -192,6 +193,9 @@ func (s *scheduler) idle() {
 
 // fits checks a step against the GPU's memory and the vocabulary.
 func (s *scheduler) fits(st step) *failure {
+	if st.prefill && s.exhausted != nil && s.exhausted() {
+		return &failure{prefill: true, pool: true}
+	}
 	peak := s.mem.peak
 	if !s.mem.activate(st.bytes) {
 		return &failure{prefill: st.prefill, bytes: st.bytes}

@@ -9,6 +9,8 @@ import (
 const usageText = `usage: sweep simulate sglang --profile P [--speedup N] [--sglang-version V] [--fault F[,F…]] SGLANG-FLAGS…
        sweep simulate nvidia-smi --profile P --query-gpu=FIELDS|--query-compute-apps=FIELDS --format=csv[,noheader][,nounits]
        sweep simulate meminfo --profile P
+       sweep simulate memory-events --profile P     counters of the kernel's OOM killer
+       sweep simulate kernel-log --profile P        what the kernel said of it
        sweep simulate profiles
 `
 
@@ -34,6 +36,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return runSMI(args[1:], stdout, stderr)
 	case "meminfo":
 		return runMeminfo(args[1:], stdout, stderr)
+	case "memory-events":
+		return runState(eventsFile, args[1:], stdout, stderr)
+	case "kernel-log":
+		return runState(kernelFile, args[1:], stdout, stderr)
 	case "profiles":
 		for _, p := range Profiles() {
 			fmt.Fprintf(stdout, "%s\t%s\n", p.Name, p.About)
@@ -43,6 +49,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprint(stdout, usageText)
 		return 0
 	}
-	fmt.Fprintf(stderr, "sweep simulate: no %q: there are sglang, nvidia-smi, meminfo and profiles\n", args[0])
+	fmt.Fprintf(stderr, "sweep simulate: no %q: there are sglang, nvidia-smi, meminfo, memory-events, kernel-log and profiles\n", args[0])
 	return 2
 }

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 )
 
 // gateBytes must be free after the KV pool for SGLang to capture prefill graphs of its own accord.
@@ -28,6 +29,9 @@ type memory struct {
 	free     int64 // now, without the peak of activations
 	headroom int64 // free when the server became ready
 	peak     int64 // largest activation so far: the allocator keeps it
+
+	others atomic.Int64 // taken by others since the ranks were joined
+	known  int64        // of that, when the server became ready
 }
 
 // newMemory starts the account: others is what other processes hold on the fullest GPU in use.
@@ -42,10 +46,13 @@ func newMemory(p *Profile, tp int, kvBytesFactor float64, others int64) *memory 
 	return m
 }
 
+// left is what is free on the GPU, with what others have taken since.
+func (m *memory) left() int64 { return m.free - m.others.Load() }
+
 // loadWeights reports false when the weights do not fit.
 func (m *memory) loadWeights() bool {
 	m.free -= m.weights
-	return m.free > 0
+	return m.left() > 0
 }
 
 // tooLow is what SGLang says when the fraction leaves nothing for the KV pool.
@@ -59,7 +66,7 @@ func (e *tooLowError) Error() string {
 // sizeKV computes the pool as SGLang does: free after the weights − free before × (1 − fraction), in GiB as floats,
 // divided by the bytes of a token, rounded down to a page and capped.
 func (m *memory) sizeKV(fraction float64, pageSize, maxTotalTokens int) error {
-	pre, post := float64(m.pre)/gib, float64(m.free)/gib
+	pre, post := float64(m.pre)/gib, float64(m.left())/gib
 	rest := post - pre*(1-fraction)
 	if rest <= 0 {
 		minimum := 1 - post/pre
@@ -77,7 +84,7 @@ func (m *memory) sizeKV(fraction float64, pageSize, maxTotalTokens int) error {
 // allocateKV reports how much the pool asked for in the allocation that failed; 0: it fits.
 func (m *memory) allocateKV() (failed int64) {
 	const layers = 32 // the pool is allocated layer by layer, K and V
-	if m.pool > m.free {
+	if m.pool > m.left() {
 		m.free %= max(1, m.pool/(2*layers))
 		return m.pool / (2 * layers)
 	}
@@ -88,11 +95,11 @@ func (m *memory) allocateKV() (failed int64) {
 // eagerBuffers takes the input buffers between pool and capture; it reports false when they do not fit.
 func (m *memory) eagerBuffers() bool {
 	m.free -= m.p.EagerBufferBytes
-	return m.free >= 0
+	return m.left() >= 0
 }
 
 // gate reports whether prefill graphs may be captured.
-func (m *memory) gate() bool { return m.free >= gateBytes }
+func (m *memory) gate() bool { return m.left() >= gateBytes }
 
 func (m *memory) prefillGraphBytes() int64 { return m.p.PrefillGraphBytes }
 
@@ -102,7 +109,7 @@ func (m *memory) decodeGraphBytes() int64 {
 
 // take allocates bytes for good and reports whether they fit.
 func (m *memory) take(bytes int64) bool {
-	if bytes > m.free {
+	if bytes > m.left() {
 		return false
 	}
 	m.free -= bytes
@@ -110,7 +117,10 @@ func (m *memory) take(bytes int64) bool {
 }
 
 // ready fixes the headroom.
-func (m *memory) ready() { m.headroom = m.free }
+func (m *memory) ready() { m.headroom, m.known = m.left(), m.others.Load() }
+
+// room is what activations may take: the headroom less what others have taken since.
+func (m *memory) room() int64 { return m.headroom - (m.others.Load() - m.known) }
 
 // prefillActivation is what one prefill step needs beside weights, pool and graphs: a × tokens of the
 // chunk + b × tokens of context of the requests in it.
@@ -125,7 +135,7 @@ func (m *memory) decodeActivation(running int) int64 {
 
 // activate raises the peak of activations, which the allocator keeps; it reports false when the headroom does not allow it.
 func (m *memory) activate(bytes int64) bool {
-	if bytes > m.headroom {
+	if bytes > m.room() {
 		return false
 	}
 	m.peak = max(m.peak, bytes)

@@ -33,6 +33,7 @@ type request struct {
 	node       *node   // held in the tree
 	inTree     int     // tokens of ids that are in the tree under node
 	seed       uint64
+	one        bool // it says one token again and again: a fault
 	retraction int
 	aborted    bool // asked for from outside
 
@@ -65,6 +66,9 @@ func newRequest(id string, prompt []int32, maxNew int) *request {
 
 // token is the i-th token that the request generates: the same prompt gives the same tokens.
 func (r *request) token(i int) int32 {
+	if r.one {
+		i = 0
+	}
 	x := r.seed + uint64(i+1)*0x9e3779b97f4a7c15
 	x ^= x >> 29
 	x *= 0xbf58476d1ce4e5b9

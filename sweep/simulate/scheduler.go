@@ -40,8 +40,9 @@ type scheduler struct {
 		ended   func(*request) // each request that finished or was aborted
 		grown   func()         // activations needed more memory than ever before
 	}
-	mute  func() bool                      // asked before each step: stop answering for good
-	sleep func(context.Context, time.Time) // until a step ends
+	mute      func() bool                      // asked before each step: stop answering for good
+	exhausted func() bool                      // asked before each prefill: die of its own count of the KV pool
+	sleep     func(context.Context, time.Time) // until a step ends
 
 	waiting  []*request
 	running  []*request

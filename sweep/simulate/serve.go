@@ -98,8 +98,11 @@ func (l *launch) observe(web *web) {
 			_ = l.claim(used) // the next growth tries again
 		}
 	}
-	if n := l.faults.count("mute"); n > 0 {
+	if n := max(l.faults.count("mute"), l.faults.count("keep-alive")); n > 0 {
 		s.mute = func() bool { return web.generations.Load() >= n }
+	}
+	if n := l.faults.count("exhaust"); n > 0 {
+		s.exhausted = func() bool { return web.generations.Load() >= n }
 	}
 }
 

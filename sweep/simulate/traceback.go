@@ -70,6 +70,16 @@ func kvFrames() []frame {
 	)
 }
 
+// poolFullFrames are where a scheduler stands when its own count of the KV pool does not add up.
+func poolFullFrames() []frame {
+	return []frame{
+		{"sglang/srt/managers/scheduler.py", 4951, "run_scheduler_process", "scheduler.run_event_loop()"},
+		{"sglang/srt/managers/scheduler.py", 1502, "event_loop_overlap", "batch = self.get_next_batch_to_run()"},
+		{"sglang/srt/managers/schedule_batch.py", 1731, "prepare_for_extend", "out_cache_loc = alloc_for_extend(self)"},
+		{"sglang/srt/mem_cache/common.py", 214, "alloc_token_slots", "raise RuntimeError(error_msg)"},
+	}
+}
+
 func eagerFrames() []frame {
 	return startFrames(
 		frame{"sglang/srt/managers/scheduler.py", 498, "__init__", "self.init_model_worker()"},
