@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -213,8 +214,13 @@ func TestProgramGoesAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range records {
-				if !strings.HasPrefix(r.Command, cmd.Path+" ") || r.Outcome.Family() == "infra" || r.Outcome.Family() == "crash" {
-					t.Errorf("%s: %s, started by %.60s", r.Cell, r.Outcome, r.Command)
+				var launch sweep.LaunchResult
+				data, err := os.ReadFile(filepath.Join(b.night(), r.Dir, "launch.json"))
+				if err != nil || json.Unmarshal(data, &launch) != nil || len(launch.Argv) == 0 {
+					t.Fatalf("%s: %v: %s", r.Cell, err, data)
+				}
+				if launch.Argv[0] != cmd.Path || r.Outcome.Family() == "infra" || r.Outcome.Family() == "crash" {
+					t.Errorf("%s: %s, started by %s", r.Cell, r.Outcome, launch.Argv[0])
 				}
 			}
 			b.nothingLeft()
