@@ -95,11 +95,45 @@ const (
 	maxPass   = 128
 )
 
+// triggerPairs holds the first two bytes of every trigger. It rules out nearly all words at once.
+var triggerPairs = func() *[256][256]bool {
+	var pairs [256][256]bool
+	pairs[':']['/'] = true
+	add := func(text string, fold bool) {
+		for _, a := range cases(text[0], fold) {
+			for _, b := range cases(text[1], fold) {
+				pairs[a][b] = true
+			}
+		}
+	}
+	for _, p := range tokenPrefixes {
+		add(p.text, false)
+	}
+	for _, name := range append([]string{bearer}, keyNames...) {
+		add(name, true)
+	}
+	return &pairs
+}()
+
+// cases is a byte, and with fold the other byte that is compared as the same.
+func cases(c byte, fold bool) []byte {
+	switch {
+	case fold && c >= 'a' && c <= 'z':
+		return []byte{c, c - 'a' + 'A'}
+	case fold && c == '_':
+		return []byte{c, '-'}
+	}
+	return []byte{c}
+}
+
 // triggerAt looks for a trigger at the beginning of b; prev is the byte before it. At the end of the
 // stream nothing is unsure. The candidates are asked in one order and the first that is not ruled
 // out decides, so that the result does not hang on how many bytes are at hand.
 func triggerAt(prev byte, b []byte, final bool) (trigger, verdict) {
 	stands := func(v verdict) bool { return v == found || v == unsure && !final }
+	if len(b) > 1 && !triggerPairs[b[0]][b[1]] {
+		return trigger{}, none
+	}
 	if b[0] == ':' {
 		if t, v := userinfo(b); stands(v) {
 			return t, v
@@ -235,7 +269,7 @@ func (c *cursor) take(text string) bool {
 		c.at += len(text)
 		return true
 	}
-	c.short = c.short || strings.HasPrefix(text, string(rest))
+	c.short = c.short || len(rest) < len(text) && text[:len(rest)] == string(rest)
 	return false
 }
 
