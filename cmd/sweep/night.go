@@ -57,7 +57,8 @@ func startNight(env *environ, o sweep.NightOptions) error {
 		return exitWith(exitEnvironment, fmt.Errorf("no night was started: %w%s", err, hint))
 	}
 	if err := noteOpen(n, "start"); err != nil {
-		return exitWith(exitEnvironment, errors.Join(err, n.Close()))
+		err = errors.Join(err, n.Close(), os.RemoveAll(n.Dir)) // nothing is in it yet
+		return exitWith(exitEnvironment, fmt.Errorf("no night was started: %w", err))
 	}
 	return finishNight(env, n)
 }

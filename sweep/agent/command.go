@@ -60,7 +60,9 @@ func resolveCommand(command []string, self, workdir string) ([]string, error) {
 		argv[0] = abs
 		return argv, nil
 	case strings.ContainsRune(name, os.PathSeparator):
-		if _, statErr := os.Stat(name); statErr == nil {
+		if info, statErr := os.Stat(name); statErr == nil && info.IsDir() {
+			return nil, &EnvironmentError{What: fmt.Sprintf("command %s is a folder: name the program in it", argv[0])}
+		} else if statErr == nil {
 			return nil, &EnvironmentError{What: fmt.Sprintf("command %s cannot be executed: make it executable (chmod +x)", argv[0])}
 		}
 		return nil, &EnvironmentError{What: fmt.Sprintf("command %s: no such file on this machine", argv[0])}

@@ -34,6 +34,7 @@ func TestResolveCommand(t *testing.T) {
 		{"not there", []string{"/no/such/python"}, "", nil, "command /no/such/python: no such file"},
 		{"not on PATH", []string{"no-such-server-x1"}, "", nil, "command no-such-server-x1: not found on PATH"},
 		{"not executable", []string{plain}, "", nil, "chmod +x"},
+		{"a folder", []string{dir}, "", nil, "is a folder: name the program in it"},
 		{"no workdir", []string{script}, "/no/such/dir", nil, "workdir /no/such/dir: no such folder"},
 		{"nothing", nil, "", nil, "no command"},
 	}

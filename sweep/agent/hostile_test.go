@@ -175,3 +175,19 @@ func TestSupervisorIsKilled(t *testing.T) {
 		t.Errorf("%+v", r.Ending)
 	}
 }
+
+// TestCommandThatIsNoProgram: the kernel's word for it is no help.
+func TestCommandThatIsNoProgram(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	job := n.job("ready", "w@1")
+	job.Command = []string{filepath.Join(n.opt.Out, "server")}
+	if err := os.WriteFile(job.Command[0], []byte("echo no first line\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.submit(job)
+	err := n.run(t.Context())
+	if _, ok := errors.AsType[*EnvironmentError](err); !ok || !strings.Contains(err.Error(), "server is no program of this machine, and as a script it lacks a first line such as #!/bin/sh") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"sweep/sweep"
@@ -33,7 +35,11 @@ func (l *launch) start(ctx context.Context) error {
 		OwnerInfo: map[string]any{"night": l.job.Night, "job": l.job.ID, "attempt": l.attempt, "port": l.port, "served": l.served},
 	})
 	if errors.Is(err, proc.ErrCommand) {
-		return &EnvironmentError{What: fmt.Sprintf("command %s", l.argv[0]), Err: err}
+		what := fmt.Sprintf("command %s", l.argv[0])
+		if strings.Contains(err.Error(), syscall.ENOEXEC.Error()) { // it comes as text from the supervisor
+			what += " is no program of this machine, and as a script it lacks a first line such as #!/bin/sh"
+		}
+		return &EnvironmentError{What: what, Err: err}
 	}
 	if err != nil {
 		return fmt.Errorf("start of the server: %w", err)
