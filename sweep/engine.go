@@ -138,18 +138,19 @@ func sameFlagValue(asked, got string) bool {
 
 // Signals that Sample may return. Names ending in _total only grow.
 const (
-	SignalRunning        = "running"                    // requests being served
-	SignalQueued         = "queued"                     // requests waiting
-	SignalTokenUsage     = "token_usage"                // share of the KV pool held by running requests, 0 to 1
-	SignalGenThroughput  = "gen_throughput"             // tokens/s as the server says
-	SignalDecodeTokens   = "decode_tokens_total"        // tokens decoded, counted as the work happens
-	SignalFinishedTokens = "finished_tokens_total"      // tokens generated, counted at a request's end
-	SignalFinished       = "finished_total"             // requests ended
-	SignalPromptTokens   = "prompt_tokens_total"        // prompt tokens, counted at a request's end
-	SignalRetractions    = "retractions_total"          // requests pushed out of the batch for lack of KV pool
-	SignalCachedDevice   = "cached_tokens_device_total" // prompt tokens found in the device's prefix cache
-	SignalCachedHost     = "cached_tokens_host_total"   // prompt tokens found in the host's prefix cache
-	SignalLoadBack       = "load_back_tokens_total"     // tokens copied from the host's tier to the device's
+	SignalRunning        = "running"                     // requests being served
+	SignalQueued         = "queued"                      // requests waiting
+	SignalTokenUsage     = "token_usage"                 // share of the KV pool held by running requests, 0 to 1
+	SignalGenThroughput  = "gen_throughput"              // tokens/s as the server says
+	SignalDecodeTokens   = "decode_tokens_total"         // tokens decoded, counted as the work happens
+	SignalFinishedTokens = "finished_tokens_total"       // tokens generated, counted at a request's end
+	SignalFinished       = "finished_total"              // requests ended
+	SignalPromptTokens   = "prompt_tokens_total"         // prompt tokens, counted at a request's end
+	SignalRetractions    = "retractions_total"           // requests pushed out of the batch for lack of KV pool
+	SignalCachedDevice   = "cached_tokens_device_total"  // prompt tokens found in the device's prefix cache
+	SignalCachedHost     = "cached_tokens_host_total"    // prompt tokens found in the host's prefix cache
+	SignalCachedStorage  = "cached_tokens_storage_total" // prompt tokens found in a storage below the host's tier
+	SignalLoadBack       = "load_back_tokens_total"      // tokens copied from the host's tier to the device's
 )
 
 // LogReader turns a server's output into events. Bytes may be split anywhere; memory is bounded.

@@ -36,10 +36,11 @@ func windowSignals(scrapes []scrape) sweep.Values {
 		v["token_usage_over_085"] = over
 	}
 	for from, to := range map[string]string{
-		sweep.SignalRetractions:  "retractions",
-		sweep.SignalCachedDevice: "cached_tokens_device",
-		sweep.SignalCachedHost:   "cached_tokens_host",
-		sweep.SignalLoadBack:     "load_back_tokens",
+		sweep.SignalRetractions:   "retractions",
+		sweep.SignalCachedDevice:  "cached_tokens_device",
+		sweep.SignalCachedStorage: "cached_tokens_storage",
+		sweep.SignalCachedHost:    "cached_tokens_host",
+		sweep.SignalLoadBack:      "load_back_tokens",
 	} {
 		if d, ok := growth(scrapes, from); ok {
 			v[to] = d

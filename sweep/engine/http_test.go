@@ -60,6 +60,10 @@ func TestSample(t *testing.T) {
 sglang:realtime_tokens_total{dp_rank="0",mode="decode",tp_rank="1"} 10
 sglang:realtime_tokens_total{dp_rank="1",mode="decode",tp_rank="2"} 7
 `, none, sweep.Values{"decode_tokens_total": 17, "retractions_total": 0, "cached_tokens_device_total": 0, "cached_tokens_host_total": 0, "load_back_tokens_total": 0}},
+		{"storage of two kinds", "sglang", `sglang:realtime_tokens_total{mode="decode",tp_rank="0"} 1
+sglang:cached_tokens_total{cache_source="storage_HiCacheFile"} 7
+sglang:cached_tokens_total{cache_source="storage_Mooncake"} 4
+`, none, sweep.Values{"decode_tokens_total": 1, "retractions_total": 0, "cached_tokens_device_total": 0, "cached_tokens_host_total": 0, "cached_tokens_storage_total": 11, "load_back_tokens_total": 0}},
 		{"an old server says less", "sglang", "sglang:num_running_reqs{model_name=\"m\"} 2\nsglang:cached_tokens_total{model_name=\"m\"} 5\n", none, sweep.Values{"running": 2}},
 		{"busy slots", "llama.cpp", file(t, "llama_metrics_busy.txt"), none, sweep.Values{"running": 4, "queued": 2, "finished_tokens_total": 987, "prompt_tokens_total": 1673, "cached_tokens_device_total": 475}},
 	} {

@@ -277,6 +277,7 @@ var sglangCounters = []struct {
 	{"sglang:num_retracted_requests_total", "", "", sweep.SignalRetractions, true},
 	{"sglang:cached_tokens_total", "cache_source", "device", sweep.SignalCachedDevice, true},
 	{"sglang:cached_tokens_total", "cache_source", "host", sweep.SignalCachedHost, true},
+	{"sglang:cached_tokens_total", "cache_source", "storage_*", sweep.SignalCachedStorage, false}, // one for each kind of storage
 	{"sglang:load_back_tokens_total", "", "", sweep.SignalLoadBack, true},
 }
 
@@ -300,7 +301,7 @@ func sglangMetrics(page []byte, values sweep.Values) {
 			unlabelled = unlabelled || s.label("cache_source") == ""
 		}
 		for i, c := range sglangCounters {
-			if c.metric == name && (c.label == "" || s.label(c.label) == c.value) {
+			if c.metric == name && (c.label == "" || labelled(s.label(c.label), c.value)) {
 				tallies[i].add(s)
 			}
 		}
@@ -312,6 +313,14 @@ func sglangMetrics(page []byte, values sweep.Values) {
 			values[c.signal] = 0
 		}
 	}
+}
+
+// labelled reports whether a label has the wanted value, or one that begins like it where that ends in a star.
+func labelled(value, want string) bool {
+	if start, ok := strings.CutSuffix(want, "*"); ok {
+		return strings.HasPrefix(value, start)
+	}
+	return value == want
 }
 
 // sglangVocabulary finds the served model's tokenizer on this machine.
