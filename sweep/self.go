@@ -9,15 +9,28 @@ const kernelSelf = "/proc/self/exe"
 // long as that still names it, and else the kernel's handle, since while a night runs its program may be rebuilt,
 // moved or deleted (`go run` deletes it). Other paths come back as they are.
 func Executable(path string) string {
+	lasting := LastingExecutable(path)
+	if lasting == path {
+		return path
+	}
+	there, err := os.Stat(path)
+	if err != nil {
+		return lasting
+	}
+	if running, err := os.Stat(lasting); err == nil && os.SameFile(there, running) {
+		return path
+	}
+	return lasting
+}
+
+// LastingExecutable is the path by which this process can start a program at any later time: for its own path the
+// kernel's handle. It says nothing to a person, so it is for what nobody reads.
+func LastingExecutable(path string) string {
 	self, err := os.Executable()
 	if err != nil || path != self {
 		return path
 	}
-	running, err := os.Stat(kernelSelf)
-	if err != nil {
-		return path
-	}
-	if there, err := os.Stat(path); err == nil && os.SameFile(there, running) {
+	if _, err := os.Stat(kernelSelf); err != nil {
 		return path
 	}
 	return kernelSelf

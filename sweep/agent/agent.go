@@ -208,7 +208,7 @@ func (a *agent) newLaunch(job sweep.Job, loads []sweep.LoadJob, past *past, engi
 	rel := job.Dir(attempt)
 	l := &launch{
 		agent: a, job: job, history: past.history, attempt: attempt, engine: engine, limits: job.Limits.WithDefaults(),
-		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(sweep.Executable(a.opt.Self), job.Simulate),
+		dir: filepath.Join(a.opt.Out, filepath.FromSlash(rel)), rel: rel, machine: newMachine(sweep.LastingExecutable(a.opt.Self), job.Simulate),
 	}
 	l.log = slog.New(cleanHandler{log.Handler(), l.clean})
 	return l
