@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -120,9 +121,8 @@ func TestBatchLinesAsRecorded(t *testing.T) {
 func TestPrefillOOM(t *testing.T) {
 	t.Parallel()
 	s := launchServer(t, t.TempDir(), "llama-8b-24gb", 40, "--mem-fraction-static", "0.95").ready()
-	for i := range 3 {
-		go s.do("POST", "/v1/completions", completion(ids(4700, i), 10))
-	}
+	// In one request, so that all three wait together however busy this machine is.
+	go s.do("POST", "/generate", fmt.Sprintf(`{"input_ids":[%s,%s,%s],"sampling_params":{"max_new_tokens":10,"ignore_eos":true}}`, ids(4700, 0), ids(4700, 1), ids(4700, 2)))
 	if code := s.wait(); code != -9 {
 		t.Errorf("exit %d, want −9", code)
 	}

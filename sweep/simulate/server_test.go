@@ -111,6 +111,15 @@ func launchServer(t testing.TB, state, profile string, speed int, flags ...strin
 			s.code = -int(ws.Signal())
 		}
 		_ = err
+		copied := make(chan struct{})
+		go func() {
+			copies.Wait()
+			close(copied)
+		}()
+		select { // what it said last is still on its way
+		case <-copied:
+		case <-time.After(time.Second): // a child that was left behind holds the pipes
+		}
 		close(s.done)
 	}()
 	s.url = "http://127.0.0.1:" + s.port
