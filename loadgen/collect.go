@@ -3,6 +3,7 @@ package loadgen
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // collector takes every request that ended: it computes what the run comes to and packs the lines of the request
@@ -69,6 +70,7 @@ func (c *collector) close() {
 
 func (c *collector) loop() {
 	for range c.wake {
+		c.gather()
 		c.mu.Lock()
 		c.batch, c.queue = c.queue, c.batch[:0]
 		closed := c.closed
@@ -93,6 +95,29 @@ func (c *collector) loop() {
 			return
 		}
 	}
+}
+
+// gatherTime is from the end of a request to the arithmetic about it, as long as others are in flight. Streams that a server
+// writes in step end together: what is computed for the first of them on the same core would delay the stamps of the rest.
+const gatherTime = 10 * time.Millisecond
+
+// gather waits for more requests to end. Failures are told at once: why a run cannot go on is read from them.
+func (c *collector) gather() {
+	timer := time.NewTimer(gatherTime)
+	defer timer.Stop()
+	for c.r.inFlight.Load() > 0 && c.r.failing.Load() == 0 && !c.isClosed() {
+		select {
+		case <-timer.C:
+			return
+		case <-c.wake:
+		}
+	}
+}
+
+func (c *collector) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 func (c *collector) take(f *finished) {

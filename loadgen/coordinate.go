@@ -38,7 +38,8 @@ func (r *run) coordinate(ctx context.Context) error {
 			return err
 		}
 		if r.opened() < 0 && c.warm() {
-			r.open()
+			r.shots.open = r.shoot()
+			r.open(time.Now())
 			c.nextTick = max(c.nextTick, r.since()) // the callback's time is not our lateness
 		}
 		if r.opened() >= 0 && c.full() {
@@ -112,24 +113,36 @@ func (c *coordinator) warm() bool {
 	if now < w.Time {
 		return false
 	}
-	if w.Cohort {
-		if r.live.Load() == 0 { // requests that only fail are no cohort
-			return false
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for i, class := range r.spec.Classes {
-			need := class.slots
-			if class.Arrivals != nil {
-				need = 1
-			}
-			if r.ends[i] < need {
-				return false
-			}
-		}
+	if w.Cohort && r.live.Load() == 0 { // requests that only fail are no cohort
+		return false
+	}
+	if (w.Cohort || r.spec.Exact) && !r.cohort(w.Cohort) {
+		return false
 	}
 	if w.Stable && now < w.StableMax {
 		return r.watch.stable(min(max(w.StableMax/12, time.Second/2), 10*time.Second))
+	}
+	return true
+}
+
+// cohort says whether the first requests of each class have ended: as many as its pool holds, or at least one.
+func (r *run) cohort(whole bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spec.Exact && r.badCount != nil { // it came since health looked
+		return false
+	}
+	for i, class := range r.spec.Classes {
+		need := min(1, class.slots)
+		switch {
+		case class.Arrivals != nil:
+			need = 1
+		case whole:
+			need = class.slots
+		}
+		if r.ends[i] < need {
+			return false
+		}
 	}
 	return true
 }
@@ -163,10 +176,8 @@ func (c *coordinator) full() bool {
 }
 
 // open opens the window.
-func (r *run) open() {
-	r.shots.open = r.shoot()
+func (r *run) open(now time.Time) {
 	r.mu.Lock()
-	now := time.Now()
 	r.win.opened = now.Sub(r.start)
 	r.result.Opened = now
 	r.openedAt.Store(int64(r.win.opened))

@@ -87,18 +87,22 @@ func (e *event) kind() ChunkKind {
 var doneWord = []byte("[DONE]")
 
 // scanEvent reads one event's data. It accepts any bytes: what is not understood is skipped.
-func scanEvent(data []byte, e *event) {
+func scanEvent(data []byte, e *event) { scanFor(data, e, nil) }
+
+// scanFor is scanEvent that notes for a template, which may be nil, where the values lie. whole says that the data are one
+// object and nothing else.
+func scanFor(data []byte, e *event, learns *template) (whole bool) {
 	*e = event{Completion: unknown, Prompt: unknown, Cached: unknown, CachedDevice: unknown, CachedHost: unknown}
 	data = bytes.TrimSpace(data)
 	if bytes.Equal(data, doneWord) {
 		e.Done = true
-		return
+		return false
 	}
 	if len(data) == 0 || data[0] != '{' {
-		return
+		return false
 	}
 	e.Object = true
-	s := scanner{b: data, e: e}
+	s := scanner{b: data, e: e, learns: learns}
 	s.object(inTop)
 	if !e.Error && s.flatError && !e.Choices {
 		e.Error = true // {"object":"error","message":…}
@@ -112,6 +116,7 @@ func scanEvent(data []byte, e *event) {
 	if s.timedPrompt >= 0 && e.Cached < 0 {
 		e.Cached = s.timedCache
 	}
+	return s.closed && s.i == len(data)
 }
 
 // scope is the place in an event where the scanner is.
@@ -139,7 +144,9 @@ type scanner struct {
 
 	flatError                            bool
 	timedTokens, timedPrompt, timedCache int
-	started                              bool
+	started, closed                      bool
+
+	learns *template // nil: where the values lie is not asked
 }
 
 func (s *scanner) space() {
@@ -176,6 +183,7 @@ func (s *scanner) object(in scope) {
 			continue
 		case '}':
 			s.i++
+			s.closed = in == inTop
 			return
 		default:
 			s.i = len(s.b)
@@ -218,12 +226,27 @@ func (s *scanner) str() []byte {
 func (s *scanner) skip() {
 	switch s.peek() {
 	case '"':
-		s.str()
+		raw := s.str()
+		s.noteText(raw, holeString)
 	case '{', '[':
 		s.nested()
 	default:
+		from := s.i
 		s.scalar()
+		if s.learns != nil && s.allNumeric(from) {
+			s.note(from, s.i, holeNumber)
+		}
 	}
+}
+
+// allNumeric says whether the bytes from there to the cursor are those of a number.
+func (s *scanner) allNumeric(from int) bool {
+	for _, c := range s.b[from:s.i] {
+		if !isNumeric(c) {
+			return false
+		}
+	}
+	return s.i > from && s.i < len(s.b) && !isNumeric(s.b[s.i])
 }
 
 // scalar passes over a number or a word.

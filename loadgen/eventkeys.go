@@ -99,7 +99,7 @@ func (s *scanner) topMember(key []byte) {
 	case "text", "content": // /generate; llama.cpp's native route
 		if raw, ok := s.text(); ok {
 			e.Choices = true
-			e.text(raw)
+			s.shown(raw)
 		}
 	case "stop": // llama.cpp's native route
 		e.Done = s.peek() == 't'
@@ -117,10 +117,12 @@ func (s *scanner) topMember(key []byte) {
 	}
 }
 
-func (e *event) text(raw []byte) {
+// shown takes visible text.
+func (s *scanner) shown(raw []byte) {
 	if len(raw) > 0 {
-		e.Text, e.Raw = true, raw
+		s.e.Text, s.e.Raw = true, raw
 	}
+	s.noteText(raw, holeText)
 }
 
 // choices reads the array of choices; only the first is asked for and read.
@@ -158,7 +160,7 @@ func (s *scanner) choiceMember(key []byte) {
 	switch string(key) {
 	case "text":
 		if raw, ok := s.text(); ok {
-			s.e.text(raw)
+			s.shown(raw)
 		}
 	case "delta", "message":
 		s.into(inDelta)
@@ -173,11 +175,12 @@ func (s *scanner) deltaMember(key []byte) {
 	switch string(key) {
 	case "content":
 		if raw, ok := s.text(); ok {
-			s.e.text(raw)
+			s.shown(raw)
 		}
 	case "reasoning_content", "reasoning":
 		if raw, ok := s.text(); ok {
 			s.e.Reasoning = s.e.Reasoning || len(raw) > 0
+			s.noteText(raw, holeReasoning)
 		}
 	case "role":
 		s.e.Role = true
@@ -199,7 +202,11 @@ func (s *scanner) deltaMember(key []byte) {
 func (s *scanner) usageMember(key []byte) {
 	switch string(key) {
 	case "completion_tokens":
-		s.e.Completion = s.number()
+		s.space()
+		from := s.i
+		if s.e.Completion = s.number(); s.e.Completion >= 0 {
+			s.note(from, s.i, holeCompletion)
+		}
 	case "prompt_tokens":
 		s.e.Prompt = s.number()
 	case "cached_tokens":

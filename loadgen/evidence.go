@@ -35,6 +35,7 @@ const (
 //	busy_share               of the time of the busiest shard: not waiting for events
 //	cpu_share                the same: on a core
 //	run_delay_share          of the time of the worst shard: ready to run, and without a core
+//	core_idle_share          of the time of the cores that the client may use: nobody used it
 //	steal_share              of the machine's time: taken by other machines of its host
 //	gc_cycles, gc_pause_ms, gc_pause_max_ms   of the garbage collector; what they do shows in the lateness above
 //	losses                   TCP segments that were sent again or came out of order
@@ -163,6 +164,7 @@ const (
 	idleBound, idleSuspect = 0.10, 0.02 // share of the slots' time
 	turnBound, turnSuspect = 5, 1       // ms in the median: a slot of short requests is idle for a large share in any client
 	stealSuspect           = 0.05       // share of the time
+	coreIdle, crowded      = 0.03, 0.01 // shares of the time: no core was free, and the client waited for one
 	lateShareSuspect       = 0.01       // of the events
 	lagBound, lagSuspect   = 5, 1       // ms
 )
@@ -218,6 +220,9 @@ func (e Evidence) verdict(gapMS float64, kernel, bounded bool) (word string, why
 	}
 	level(busy, busyBound, busySuspect, "the busiest thread had no rest for %.0f %% of the time")
 	level(e["run_delay_share"], 1, delaySuspect, "the client waited for a core for %.1f %% of the time")
+	if idle, ok := e["core_idle_share"]; ok && idle < coreIdle && e["run_delay_share"] > crowded && e["run_delay_share"] <= delaySuspect {
+		found(Suspect, "the cores that the client may use were idle for %.1f %% of the time, and it waited for one for %.1f %%: others want them", 100*idle, 100*e["run_delay_share"])
+	}
 	level(e["steal_share"], 1, stealSuspect, "other machines of this host took %.1f %% of the time")
 	level(e["late_coalesced_share"], 1, lateShareSuspect, "%.1f %% of the events were read late together with others: their stamps are upper bounds")
 	if n := e["clock_steps"]; n > 0 {

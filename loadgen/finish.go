@@ -42,7 +42,7 @@ func (r *run) finish(err error) Result {
 		res.Values["client_lag_p99_ms"] = p99
 	}
 	res.Verdict, res.Why = res.Evidence.verdict(res.Values["median_itl_ms"], res.Stamps == StampsKernel, bounded)
-	res.Notes = append(r.notes(&res), res.Why...)
+	res.Notes = r.notes(&res)
 	return res
 }
 
@@ -133,7 +133,7 @@ func (r *run) recordHead() RecordHead {
 	client, stamps := r.path.kind()
 	return RecordHead{
 		Schema: 1, Started: r.start, URL: s.URL, Route: s.Route, Model: s.Model, Seed: s.Seed, Salt: s.Salt,
-		Part: s.Part, Parts: s.Parts, Classes: s.Classes, Client: client, Stamps: stamps,
+		Part: s.Part, Parts: s.Parts, Classes: s.Classes, Client: client, Stamps: stamps, Exactly: s.Window.Exactly,
 	}
 }
 

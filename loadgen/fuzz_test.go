@@ -97,3 +97,39 @@ func exactKeys(data []byte) bool {
 	}
 	return bytes.Count(data, []byte(`"tokens_predicted"`)) == 0
 }
+
+// FuzzTemplate: whatever events came before, an event says what a scan of it alone says.
+func FuzzTemplate(f *testing.F) {
+	var last []byte
+	addSeeds(f, func(b []byte) {
+		for line := range bytes.Lines(b) {
+			if data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: ")); ok {
+				f.Add(last, data, data)
+				f.Add(data, last, data)
+				last = data
+			}
+		}
+	})
+	one := []byte(`{"a":"x","n":1.5,"choices":[{"text":" a","finish_reason":null}],"usage":{"completion_tokens":7,"total_tokens":9}}`)
+	for _, other := range []string{
+		`{"a":"xy","n":-2e7,"choices":[{"text":"","finish_reason":null}],"usage":{"completion_tokens":8,"total_tokens":10}}`,
+		`{"a":"\"","n":1,"choices":[{"text":"\\","finish_reason":null}],"usage":{"completion_tokens":08,"total_tokens":1}}`,
+		`{"a":"x","n":1,"choices":[{"text":"b","finish_reason":"stop"}],"usage":{"completion_tokens":8.0,"total_tokens":1}}`,
+		`{"a":"x","n":1,"choices":[{"text":"b","finish_reason":null}],"usage":{"completion_tokens":12345678901234,"total_tokens":1}}`,
+		`{"a":"}`, `{"reasoning":"","choices":[{"delta":{"reasoning":"x","content":null}}]}`,
+	} {
+		f.Add(one, []byte(other), one)
+		f.Add([]byte(other), one, []byte(other))
+	}
+	f.Fuzz(func(t *testing.T, a, b, c []byte) {
+		var shape template
+		for i, data := range [][]byte{a, b, c, b, a, c, c} {
+			var want event
+			got := shape.scan(data)
+			scanEvent(data, &want)
+			if g, w := fmt.Sprintf("%+v", *got), fmt.Sprintf("%+v", want); g != w {
+				t.Fatalf("event %d of %q, %q, %q:\ngot  %s\nwant %s", i, a, b, c, g, w)
+			}
+		}
+	})
+}

@@ -9,7 +9,6 @@ import (
 // hist counts durations in buckets 6 % wide. One goroutine or several add to it, others read it meanwhile.
 type hist struct {
 	counts [histSize]atomic.Int64
-	total  atomic.Int64
 	sum    atomic.Int64 // ns
 }
 
@@ -31,7 +30,6 @@ func histValue(i int) time.Duration {
 
 func (h *hist) add(d time.Duration) {
 	h.counts[histBucket(d)].Add(1)
-	h.total.Add(1)
 	h.sum.Add(int64(d))
 }
 

@@ -28,7 +28,7 @@ const (
 var (
 	errHead  = errors.New("not an HTTP/1.1 response")
 	errChunk = errors.New("broken chunked framing")
-	errLong  = errors.New("an event of more than 64 MiB")
+	errLong  = errors.New("an event of more than 16 MiB")
 )
 
 // response parses one HTTP/1.1 response as it arrives, cut anywhere. The body goes to the SSE parser
@@ -171,25 +171,23 @@ func (r *response) onLine(line []byte) error {
 
 // chunkSize reads hex digits; an extension may follow them.
 func chunkSize(line []byte) (int64, bool) {
-	if n := bytes.IndexByte(line, ';'); n >= 0 {
-		line = line[:n]
-	}
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 || len(line) > 12 {
-		return 0, false
-	}
 	var v int64
-	for _, c := range line {
+	digits := 0
+	for i, c := range line {
 		switch {
 		case c >= '0' && c <= '9':
 			v = v<<4 | int64(c-'0')
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
 			v = v<<4 | int64(c|0x20-'a'+10)
 		default:
+			rest, _, _ := bytes.Cut(line[i:], []byte{';'})
+			return v, digits > 0 && len(bytes.TrimSpace(rest)) == 0
+		}
+		if digits++; digits > 12 {
 			return 0, false
 		}
 	}
-	return v, true
+	return v, digits > 0
 }
 
 func (r *response) statusLine(line []byte) error {

@@ -43,6 +43,7 @@ const (
 	KindLong       = "long_output"     // more tokens than asked
 	KindUncounted  = "no_usage"        // the server did not say how many tokens it made
 	KindNotStream  = "not_a_stream"    // 200 without an event stream
+	KindEndless    = "endless_stream"  // far more events or bytes than the asked tokens can need
 	KindBadReply   = "bad_reply"       // not HTTP, or broken framing
 	KindStalled    = "stalled"         // open when the run ended because no stream moved
 	statusKindText = "http_"
@@ -142,6 +143,8 @@ func (r *reply) broken(err error) verdict {
 	}
 	kind := KindUnreached
 	switch {
+	case errors.Is(err, errEndless):
+		return verdict{Failed, KindEndless, err.Error()}
 	case errors.Is(err, errHead), errors.Is(err, errChunk), errors.Is(err, errLong):
 		kind = KindBadReply
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):

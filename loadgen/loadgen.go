@@ -30,8 +30,11 @@ type Spec struct {
 	Body map[string]any
 	// Header is added to each request: an Authorization, for example.
 	Header map[string]string
-	// Exact ends the run with an error when a server counts other prompt tokens than were sent as ids.
+	// Exact ends the run with an error when a server counts other prompt tokens than were sent as ids, and keeps the window
+	// shut until a request of each class has come back, where there is a warm-up.
 	Exact bool
+	// Clean blanks out what must reach no file; it is given each text of the server's before that is kept. nil: as it is.
+	Clean func(string) string
 	// Tagged: each request carries the name of its record, CLASS/STREAM/NUMBER, in the header X-Request-Id.
 	Tagged bool
 	// Dial opens a connection to the server. nil: TCP.
@@ -41,6 +44,9 @@ type Spec struct {
 	// that speak only HTTP/2. Empty: the fast way where it can be had (Linux, plain HTTP, no Dial), net/http where the
 	// environment names a proxy for the server, net.Conn otherwise. [Result] says which it was.
 	Client string
+	// Stamps chooses who stamps events: [StampsKernel] makes a run fail where the kernel does not, [StampsUser] does without.
+	// Empty: the kernel where it can be had.
+	Stamps string
 	// Shards is the number of threads of the fast way. Zero: one for each 1,024 streams, at most half of the cores.
 	Shards int
 	// Part and Parts split one load over several processes: each takes the requests whose number leaves Part when divided
@@ -49,6 +55,9 @@ type Spec struct {
 	// StartAt is when the clock starts: agreed on by such processes, so that the same requests go at the same
 	// time. Zero: as soon as all is prepared. Only what keeps to times can be shared: Warmup.Time and Window.Max.
 	StartAt time.Time
+	// Ready is called when all is prepared, connections included, and says when the clock starts, in place of StartAt: so
+	// processes can agree on a time that none of them misses.
+	Ready func(ctx context.Context) (time.Time, error)
 
 	Classes []Class
 	// Vocabulary holds ids of ordinary text tokens: prompts are lists of ids of exact length. Empty:
@@ -93,7 +102,8 @@ type Counters struct {
 	PromptTokens   atomic.Int64 // prompt tokens of those
 	Failed         atomic.Int64 // requests that failed, without those rejected by rule
 	Rejected       atomic.Int64 // requests that the server refused by rule
-	LastByte       atomic.Int64 // Unix time in ns of the last byte on any stream
+	LastByte       atomic.Int64 // ns from Since to the last byte on any stream, by the monotonic clock
+	Since          time.Time    // set by the maker of the counters, before the run; without it LastByte counts from the run's start
 }
 
 // Class is one kind of request: held at a level by its own pool, or sent by a plan of its own.

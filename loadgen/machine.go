@@ -12,6 +12,7 @@ import (
 // machineShot is what the process and its machine did until a moment.
 type machineShot struct {
 	steal, total float64 // ticks of all cores; 0: not known
+	idle, own    float64 // idle ticks, and all, of the cores that this process may use; 0: not known
 	cycles       float64 // of the garbage collector
 	pauses       *metrics.Float64Histogram
 }
@@ -29,18 +30,65 @@ func shootMachine() machineShot {
 	if err != nil {
 		return m
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	for i, f := range strings.Fields(line) {
-		v, err := strconv.ParseFloat(f, 64)
-		if err != nil || i > 8 { // guest time is in user time already
+	cores := coresOf("/proc/self/status")
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		name, isCore := strings.CutPrefix(f[0], "cpu")
+		if !isCore {
+			break
+		}
+		idle, steal, total := ticksOf(f[1:])
+		if name == "" {
+			m.steal, m.total = steal, total
 			continue
 		}
-		m.total += v
-		if i == 8 {
-			m.steal = v
+		if n, err := strconv.Atoi(name); err == nil && cores[n] {
+			m.idle, m.own = m.idle+idle, m.own+total
 		}
 	}
 	return m
+}
+
+// ticksOf reads a line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user time
+// already.
+func ticksOf(fields []string) (idle, steal, total float64) {
+	for i, f := range fields {
+		v, err := strconv.ParseFloat(f, 64)
+		if err != nil || i > 7 {
+			break
+		}
+		total += v
+		switch i {
+		case 3, 4:
+			idle += v
+		case 7:
+			steal = v
+		}
+	}
+	return idle, steal, total
+}
+
+// coresOf reads which cores a process may use: "0-3,8".
+func coresOf(status string) map[int]bool {
+	cores := map[int]bool{}
+	b, err := os.ReadFile(status)
+	if err != nil {
+		return cores
+	}
+	_, list, _ := strings.Cut(string(b), "Cpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		from, err1 := strconv.Atoi(low)
+		to, err2 := strconv.Atoi(high)
+		for n := from; err1 == nil && err2 == nil && n <= to; n++ {
+			cores[n] = true
+		}
+	}
+	return cores
 }
 
 // minus says what happened since before.
@@ -48,6 +96,9 @@ func (m *machineShot) minus(before *machineShot) Evidence {
 	e := Evidence{"gc_cycles": m.cycles - before.cycles}
 	if total := m.total - before.total; total > 0 {
 		e["steal_share"] = (m.steal - before.steal) / total
+	}
+	if own := m.own - before.own; own > 0 {
+		e["core_idle_share"] = (m.idle - before.idle) / own
 	}
 	var sum, most float64 // s
 	for i, n := range m.pauses.Counts {

@@ -34,6 +34,7 @@ func Probe(ctx context.Context, spec Spec, ask Ask) (Answer, error) {
 	defer c.drop()
 
 	req := m.make(0, probing, rand.Int(), nil) // never the same prompt twice: a cached one proves less
+	c.reply.asked = req.output
 	trip, err := c.do(ctx, req.bytes)
 	s := c.reply.sample(trip, c.since(), req.judge(&c.reply, err))
 	answer.OK, answer.Reason = s.outcome == OK, s.reason

@@ -192,7 +192,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	requests(4000) // the exact samples give way to buckets at 131,072
 	before := requests(10)
 	after := requests(10000 / slowed)
-	if grown := after - before; grown > 1<<20 {
+	// The samples of 10,000 requests in some ten distributions are 0.8 MB before their arrays double; events would be 7 MB.
+	if grown := after - before; grown > 2<<20 {
 		t.Errorf("a million events left %d KiB", grown>>10)
 	}
 	if n := r.summary.window[0].itl.n; n < 1_000_000/slowed {

@@ -26,6 +26,8 @@ type RecordHead struct {
 	Classes []Class   `json:"classes"`
 	Client  string    `json:"client"` // [ClientEpoll], [ClientConn] or [ClientHTTP]
 	Stamps  string    `json:"stamps"` // [StampsKernel] or [StampsUser]
+	// Exactly: the window is all requests of a number, so that it lasts until the last of them has ended.
+	Exactly bool `json:"exactly,omitempty"`
 }
 
 // RecordMark is a moment of the run.

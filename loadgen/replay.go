@@ -35,7 +35,7 @@ func WriteRequests(to io.Writer, record io.Reader) error {
 
 // Summarize computes a result out of records: of one run again, or of several processes that shared one load by
 // [Spec.Part], merged exactly: the requests of all count as those of one run do. The window is the stretch in which all of them
-// had theirs open. Shares in the evidence are those of the worst process, counts are sums.
+// had theirs open; of a number of requests ([Window.Exactly]) the stretch in which one of them had. Shares in the evidence are those of the worst process, counts are sums.
 func Summarize(records ...io.ReadSeeker) (Result, error) {
 	if len(records) == 0 {
 		return Result{}, errors.New("summarize: no record")
@@ -94,21 +94,38 @@ type replay struct {
 }
 
 func newReplay(parts []Recording) *replay {
-	g := &replay{win: window{-1, never}, summary: newSummary(parts[0].Head.Classes)}
-	for i, p := range parts {
-		if p.Opened < 0 || i > 0 && g.win.opened < 0 {
-			g.win.opened = -1
-			break
-		}
-		g.win.opened = max(g.win.opened, p.Opened)
-		if p.Closed >= 0 {
-			g.win.closed = min(g.win.closed, p.Closed)
-		}
-	}
+	g := &replay{win: common(parts), summary: newSummary(parts[0].Head.Classes)}
 	g.res.Failures, g.res.Values = map[string]int{}, map[string]float64{}
 	middle := g.win.opened + (g.win.closed-g.win.opened)/2
 	g.halves = [2]window{{g.win.opened, middle}, {middle, g.win.closed}}
 	return g
+}
+
+// common is the window of all parts together.
+func common(parts []Recording) window {
+	w := window{-1, never}
+	for i, p := range parts {
+		switch {
+		case p.Opened < 0:
+			return window{-1, never}
+		case i == 0:
+			w.opened = p.Opened
+		case p.Head.Exactly:
+			w.opened = min(w.opened, p.Opened)
+		default:
+			w.opened = max(w.opened, p.Opened)
+		}
+		switch {
+		case p.Closed < 0 && p.Head.Exactly:
+			return window{w.opened, never}
+		case p.Closed < 0:
+		case i > 0 && p.Head.Exactly:
+			w.closed = max(w.closed, p.Closed)
+		default:
+			w.closed = min(w.closed, p.Closed)
+		}
+	}
+	return w
 }
 
 func (g *replay) add(f *finished) error {

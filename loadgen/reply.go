@@ -7,7 +7,7 @@ type reply struct {
 	resp   response
 	now    time.Duration // stamp of the read being parsed
 	late   bool          // that stamp is the client's own, although the connection has kernel stamps
-	ev     event
+	shape  *template     // of its events, which replies of one thread may share; a reset leaves it
 	track  track         // of all events
 	header time.Duration // stamp of the read that completed the head; −1: it has not come
 
@@ -26,8 +26,10 @@ type reply struct {
 	errText    string
 	errType    string
 	errCode    int
-	continuous bool // the server counts tokens as they come
-	wants      bool // the text is to be kept; a reset leaves it
+	continuous bool  // the server counts tokens as they come
+	wants      bool  // the text is to be kept; a reset leaves it
+	asked      int   // tokens of output at most, which bound the stream; 0: no bound; a reset leaves it
+	taken      int64 // bytes of the stream
 	said       []byte
 	fresh      int  // tokens that the last feed brought, by the server's running count
 	texts      int  // token-bearing events that the last feed brought
@@ -39,7 +41,7 @@ func (r *reply) reset() {
 	resp, track, said := r.resp, r.track, r.said[:0]
 	resp.reset()
 	track.reset()
-	*r = reply{resp: resp, track: track, said: said, wants: r.wants, header: never, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
+	*r = reply{resp: resp, track: track, said: said, shape: r.shape, wants: r.wants, asked: r.asked, header: never, completion: unknown, prompt: unknown, cached: unknown, device: unknown, host: unknown}
 }
 
 // untouched says whether no byte of an answer has come.
@@ -53,6 +55,9 @@ func (r *reply) feed(b []byte, now time.Duration) (int, error) {
 	r.reads++
 	count, events, done, head := r.track.count, r.events, r.done, r.resp.headDone()
 	n, err := r.resp.feed(b, r)
+	if r.taken += int64(n); err == nil {
+		err = r.endless()
+	}
 	if !head && r.resp.headDone() {
 		r.header = now
 	}
@@ -65,11 +70,14 @@ func (r *reply) feed(b []byte, now time.Duration) (int, error) {
 }
 
 func (r *reply) onData(data []byte) {
-	scanEvent(data, &r.ev)
-	if r.ev.Object {
+	if r.shape == nil {
+		r.shape = new(template)
+	}
+	e := r.shape.scan(data)
+	if e.Object {
 		r.events++
 	}
-	r.take(&r.ev, len(data))
+	r.take(e, len(data))
 }
 
 func (r *reply) onComment(line []byte) {
@@ -77,12 +85,13 @@ func (r *reply) onComment(line []byte) {
 }
 
 func (r *reply) onError(data []byte) {
-	scanEvent(data, &r.ev)
-	if !r.ev.Object {
-		r.ev.ErrorText = data
+	var e event
+	scanEvent(data, &e)
+	if !e.Object {
+		e.ErrorText = data
 	}
-	r.ev.Error = true
-	r.take(&r.ev, len(data))
+	e.Error = true
+	r.take(&e, len(data))
 }
 
 func (r *reply) take(e *event, size int) {

@@ -94,7 +94,12 @@ func (r *run) do(ctx context.Context) (Result, error) {
 		makers.Wait()
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
-	wait(ctx, time.Until(r.spec.StartAt))
+	if err := r.await(ctx); err != nil {
+		cancel(err)
+		r.path.drive(ctx)
+		makers.Wait()
+		return Result{}, fmt.Errorf("load: %w", err)
+	}
 	r.begins()
 	writer.Go(r.out.out.loop)
 	collector.Go(r.out.loop)
@@ -122,6 +127,18 @@ func (r *run) do(ctx context.Context) (Result, error) {
 		result.Complete = result.Complete && err == nil
 	}
 	return result, err
+}
+
+// await waits for the moment when the clock starts.
+func (r *run) await(ctx context.Context) (err error) {
+	at := r.spec.StartAt
+	if r.spec.Ready != nil {
+		if at, err = r.spec.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	wait(ctx, time.Until(at))
+	return nil
 }
 
 func newRun(spec Spec) (*run, error) {
@@ -181,6 +198,9 @@ func newPath(r *run) (path, error) {
 			return nil, errors.New("the client over epoll needs Linux and plain HTTP over TCP")
 		}
 	}
+	if r.spec.Stamps == StampsKernel {
+		return nil, errors.New("stamps of the kernel need Linux and plain HTTP over TCP")
+	}
 	return newConnPath(r, dial, r.spec.Client == ClientHTTP || proxy && r.spec.Client == "")
 }
 
@@ -190,8 +210,17 @@ func (r *run) begins() {
 	r.out.out.note(frameHead, r.recordHead())
 	r.shots.begin = r.shoot()
 	if w := r.spec.Warmup; !w.Cohort && !w.Stable && w.Time == 0 {
-		r.open() // without a warm-up the first request is a measured one
+		r.shots.open = r.shots.begin
+		r.open(r.start) // without a warm-up the first request is a measured one, however long the look at the machine took
 	}
+}
+
+// sinceCounters is a time of the run as the caller's counters have it.
+func (r *run) sinceCounters(now time.Duration) time.Duration {
+	if r.spec.Counters.Since.IsZero() {
+		return now
+	}
+	return now + r.start.Sub(r.spec.Counters.Since)
 }
 
 // since is the time since the start of the run, from the monotonic clock.
@@ -210,7 +239,7 @@ func (r *run) begin() {
 // arrived notes what one read brought.
 func (r *run) arrived(reply *reply) {
 	r.watch.byteAt(reply.now, reply.moved, r.opened())
-	r.spec.Counters.LastByte.Store(r.start.Add(reply.now).UnixNano())
+	r.spec.Counters.LastByte.Store(int64(r.sinceCounters(reply.now)))
 	if reply.texts == 0 {
 		return
 	}
@@ -231,8 +260,11 @@ func (r *run) arrived(reply *reply) {
 // settle completes a request that ended with what its answer said, and counts it.
 func (r *run) settle(f *finished, reply *reply, v verdict, end time.Duration) {
 	rec := &f.rec
-	rec.Outcome, rec.Kind, rec.Reason, rec.End = v.outcome, v.kind, v.reason, end
+	rec.Outcome, rec.Kind, rec.Reason, rec.End = v.outcome, v.kind, r.spec.conceal(v.reason), end
 	reply.record(rec)
+	if clean := r.spec.Clean; clean != nil && (rec.Reason != "" || reply.finish == finishOther) {
+		rec.Reason, rec.Finish = clean(rec.Reason), clean(rec.Finish)
+	}
 	f.track = append(f.track[:0], reply.track.sealed()...)
 	r.inFlight.Add(-1)
 	c := r.spec.Counters

@@ -134,6 +134,25 @@ func TestPoolsHoldTheirLevels(t *testing.T) {
 	})
 }
 
+// A run that stops by count is over when its last request is: what ended is gathered only while others are in flight.
+func TestCountedRunEndsWithItsLastRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &mock.Server{Answer: steady(mock.Timing{First: 100 * msec, Gap: 25 * msec})}
+		spec := testSpec(server, 4)
+		spec.Warmup = Warmup{}
+		spec.Window = Window{Max: time.Minute, Requests: map[string]int{"short": 8}, Exactly: true}
+		began := time.Now()
+		res, err := Run(t.Context(), spec)
+		server.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := res.Closed.Sub(began); res.Completed != 8 || took != 400*msec {
+			t.Errorf("%d requests in %v, want 8 in 400 ms", res.Completed, took)
+		}
+	})
+}
+
 // The window stays open until each class has had its requests, and the start burst is not in the latency.
 func TestWindowWaitsForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

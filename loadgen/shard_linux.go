@@ -15,6 +15,11 @@ const (
 	longWait   = 10 * time.Millisecond // of one wait for events, at most
 	hungryWait = time.Millisecond      // the same while a slot waits for a request to be prepared
 	dialsAhead = 64                    // connections that are opened at a time before the run
+
+	// The slots of closed classes send their first requests one after the other, so far apart, all of them within
+	// startTime: a burst that is denser than a server can read measures the queue of its socket.
+	startStep = 25 * time.Microsecond
+	startTime = 50 * time.Millisecond
 )
 
 // shard is a thread of its own with its own sockets, timers and counts. It shares nothing with others while events
@@ -29,6 +34,7 @@ type shard struct {
 	conns []*shardConn
 	lanes []*shardLane // of the open classes
 	heap  timers
+	shape template // of the events of all its streams
 
 	mu           sync.Mutex
 	turns, taken []nextTurn // of conversations, that were built; guarded by mu: turns
@@ -43,6 +49,8 @@ type shard struct {
 		tokens, firsts, texts int64
 		at                    time.Duration // of the first read; −1: none
 		moved                 bool
+
+		reads, events, coalesced, lateCoalesced int64 // as in seen
 	}
 	seen shardSeen
 }
@@ -63,7 +71,7 @@ type shardSeen struct {
 }
 
 func newShard(p *shardPath) (*shard, error) {
-	s := &shard{path: p, run: p.run, in: newReceiver(readBuffer)}
+	s := &shard{path: p, run: p.run, in: newReceiver(readBuffer, p.kernel)}
 	var err error
 	if s.epoll, err = newEpoll(); err != nil {
 		return nil, err
@@ -111,16 +119,34 @@ func (s *shard) live(ctx context.Context, dialled func(), start <-chan struct{})
 	s.now = s.run.since()
 	s.clock.begin()
 	s.seen.began.Store(int64(s.now))
-	for _, c := range s.conns {
-		if c.lane == nil {
-			c.freed = s.now
-			s.next(c)
-		}
-	}
+	s.startSlots()
 	for !s.stopping.Load() {
 		s.turn()
 	}
 	s.cut(context.Cause(ctx))
+}
+
+// startSlots plans the first request of each slot.
+func (s *shard) startSlots() {
+	n := 0
+	for _, c := range s.conns {
+		if c.lane == nil {
+			n++
+		}
+	}
+	step, at := min(startStep, startTime/time.Duration(max(n, 1))), s.now
+	for _, c := range s.conns {
+		if c.lane != nil {
+			continue
+		}
+		c.freed = at
+		if at == s.now {
+			s.next(c)
+		} else {
+			s.heap.set(c, at)
+		}
+		at += step
+	}
 }
 
 // turn waits once for events and deals with them.
@@ -236,8 +262,15 @@ func (s *shard) handOver() {
 	b, r := &s.batch, s.run
 	if b.at >= 0 {
 		r.watch.span(b.at, s.now, b.moved, r.opened())
-		r.spec.Counters.LastByte.Store(r.start.Add(s.now).UnixNano())
+		r.spec.Counters.LastByte.Store(int64(r.sinceCounters(s.now)))
 		b.at, b.moved = -1, false
+		s.seen.reads.Add(b.reads)
+		s.seen.events.Add(b.events)
+		if b.coalesced > 0 {
+			s.seen.coalesced.Add(b.coalesced)
+			s.seen.lateCoalesced.Add(b.lateCoalesced)
+		}
+		b.reads, b.events, b.coalesced, b.lateCoalesced = 0, 0, 0, 0
 	}
 	if b.texts > 0 {
 		if r.failing.Load() != 0 {

@@ -49,6 +49,12 @@ func TestPathsAgree(t *testing.T) {
 			steps[len(steps)-1].Close = true
 			return steps
 		}, want: "8 ok"},
+		{name: "no end of events", answer: func(r mock.Request) []mock.Step {
+			return append(mock.Stream(r, mock.Timing{Tokens: 2 * mostEvents(5)}), mock.Step{Hang: true})
+		}, want: "8 failed endless_stream"},
+		{name: "no end of comments", answer: func(mock.Request) []mock.Step {
+			return []mock.Step{{Bytes: []byte(mock.Head)}, {Bytes: []byte("8000\r\n" + strings.Repeat(":\n", 0x4000) + "\r\n")}, {Hang: true}}
+		}, want: "8 failed endless_stream"},
 		{name: "until the end of the connection", answer: func(mock.Request) []mock.Step {
 			body := strings.Replace(helloEvents, `"completion_tokens":1`, `"completion_tokens":5`, 1)
 			return []mock.Step{{Bytes: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + body), Close: true}}

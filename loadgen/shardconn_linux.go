@@ -68,6 +68,7 @@ type shardConn struct {
 
 func newShardConn(s *shard, f *feed) *shardConn {
 	c := &shardConn{shard: s, feed: f, fd: -1, heapAt: -1, index: len(s.conns)}
+	c.reply.shape = &s.shape
 	s.conns = append(s.conns, c)
 	return c
 }
@@ -77,7 +78,7 @@ func (c *shardConn) begin(req request) {
 	s := c.shard
 	c.req, c.busy, c.resent = req, true, false
 	c.admit, c.sendAt, c.sentAt = s.now, -1, -1
-	c.reply.wants = req.talk != nil
+	c.reply.wants, c.reply.asked = req.talk != nil, req.output
 	c.reply.reset()
 	s.run.begin()
 	if c.fd >= 0 && c.used && s.now-c.lastUse > idleLimit {
@@ -206,14 +207,12 @@ func (c *shardConn) stamp(real int64) time.Duration {
 func (c *shardConn) arrived(at time.Duration) {
 	s, r := c.shard, &c.reply
 	b := &s.batch
-	s.seen.reads.Store(s.seen.reads.Load() + 1)
-	if r.arrived > 0 {
-		s.seen.events.Store(s.seen.events.Load() + int64(r.arrived))
-	}
+	b.reads++
+	b.events += int64(r.arrived)
 	if r.arrived > 1 {
-		s.seen.coalesced.Store(s.seen.coalesced.Load() + int64(r.arrived-1))
+		b.coalesced += int64(r.arrived - 1)
 		if s.now-at > lateRead {
-			s.seen.lateCoalesced.Store(s.seen.lateCoalesced.Load() + int64(r.arrived-1))
+			b.lateCoalesced += int64(r.arrived - 1)
 		}
 	}
 	if b.at < 0 {

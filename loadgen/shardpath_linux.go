@@ -5,6 +5,7 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -51,8 +52,12 @@ func (p *shardPath) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	p.spread(streams)
-	p.keep, p.why = probeStamps(ctx)
-	p.kernel = p.keep != nil
+	if p.run.spec.Stamps != StampsUser {
+		p.keep, p.why = probeStamps(ctx)
+	}
+	if p.kernel = p.keep != nil; !p.kernel && p.run.spec.Stamps == StampsKernel {
+		return fmt.Errorf("no stamps of the kernel: %s", p.why)
+	}
 	n := p.lanes()
 	for range n {
 		s, err := newShard(p)

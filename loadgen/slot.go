@@ -215,7 +215,8 @@ func (s *slot) send(ctx context.Context, req request) verdict {
 	r := s.path.run
 	admit := r.since()
 	r.begin()
-	s.client.answer().wants = req.talk != nil
+	answer := s.client.answer()
+	answer.wants, answer.asked = req.talk != nil, req.output
 	trip, err := s.client.do(ctx, req.bytes)
 	reply := s.client.answer()
 	f := r.out.blank()

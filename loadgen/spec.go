@@ -43,6 +43,9 @@ func (s Spec) withDefaults() (Spec, error) {
 	if s.Client != "" && s.Client != ClientEpoll && s.Client != ClientConn && s.Client != ClientHTTP {
 		bad("client %q: epoll, net.Conn and net/http are known", s.Client)
 	}
+	if s.Stamps != "" && s.Stamps != StampsKernel && s.Stamps != StampsUser {
+		bad("stamps by %q: kernel and user are known", s.Stamps)
+	}
 	if s.Shards < 0 {
 		bad("%d shards are below zero", s.Shards)
 	}
@@ -62,6 +65,20 @@ func (s Spec) withDefaults() (Spec, error) {
 		bad("a warm-up until stable needs a limit")
 	}
 	return s, errors.Join(errs...)
+}
+
+// conceal takes the values of headers out of a server's words: they may hold a key, and no file may.
+func (s *Spec) conceal(reason string) string {
+	for _, value := range s.Header {
+		_, key, scheme := strings.Cut(value, " ") // "Bearer KEY"
+		if !scheme {
+			key = value
+		}
+		if len(key) >= 4 {
+			reason = strings.ReplaceAll(reason, key, "[concealed]")
+		}
+	}
+	return reason
 }
 
 // traced says whether a trace gives the lengths.

@@ -3,7 +3,7 @@ package loadgen
 import "bytes"
 
 // maxEvent bounds one event. Real ones reach some 200 KiB.
-const maxEvent = 64 << 20
+const maxEvent = 16 << 20
 
 // sse splits a byte stream into server-sent events, as the WHATWG text defines them: lines end in
 // LF, CRLF or CR, a blank line ends an event, several data lines are joined by LF, comments and other
@@ -38,7 +38,7 @@ func (p *sse) reset() {
 
 // feed reads the next bytes and calls the sink for each event that they complete.
 func (p *sse) feed(b []byte, to sink) {
-	lf := -1 // index of the next LF at or after the cursor; len(b) when there is none
+	lf, cr := -1, -1 // index of the next one at or after the cursor; len(b) when there is none
 	for i := 0; i < len(b) && !p.tooLong; {
 		if p.skipLF {
 			p.skipLF = false
@@ -48,15 +48,12 @@ func (p *sse) feed(b []byte, to sink) {
 			}
 		}
 		if lf < i {
-			lf = len(b)
-			if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
-				lf = i + n
-			}
+			lf = indexFrom(b, i, '\n')
 		}
-		end := lf
-		if n := bytes.IndexByte(b[i:lf], '\r'); n >= 0 {
-			end = i + n
+		if cr < i {
+			cr = indexFrom(b, i, '\r')
 		}
+		end := min(lf, cr)
 		if end == len(b) { // the line goes on in the next bytes
 			p.line = append(p.line, b[i:]...)
 			p.tooLong = len(p.line)+len(p.data) > maxEvent
@@ -81,6 +78,14 @@ func (p *sse) feed(b []byte, to sink) {
 	}
 }
 
+// indexFrom is the index of c in b, from i on; len(b) when there is none.
+func indexFrom(b []byte, i int, c byte) int {
+	if n := bytes.IndexByte(b[i:], c); n >= 0 {
+		return i + n
+	}
+	return len(b)
+}
+
 // hold copies the current event's data, so that it outlives the bytes it came in.
 func (p *sse) hold() {
 	if len(p.data) > 0 && (len(p.held) == 0 || &p.data[0] != &p.held[0]) {
@@ -90,6 +95,7 @@ func (p *sse) hold() {
 }
 
 var (
+	dataStart  = []byte("data: ") // as all servers write it
 	fieldData  = []byte("data")
 	fieldError = []byte("error")
 	fieldEvent = []byte("event")
@@ -113,6 +119,10 @@ func (p *sse) onLine(line []byte, to sink) {
 			p.held = p.held[:0]
 		}
 		p.failed = false
+		return
+	}
+	if value, ok := bytes.CutPrefix(line, dataStart); ok {
+		p.addData(value)
 		return
 	}
 	name, value := line, []byte(nil)

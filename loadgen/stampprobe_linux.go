@@ -50,7 +50,7 @@ func (s *stamping) probe(ctx context.Context, l net.Listener) string {
 		return err.Error()
 	}
 	defer far.Close()
-	in := newReceiver(64)
+	in := newReceiver(64, true)
 	for end := time.Now().Add(probeTime); time.Now().Before(end) && ctx.Err() == nil; {
 		before := time.Now().UnixNano()
 		if _, err := far.Write([]byte{1}); err != nil {

@@ -29,9 +29,10 @@ func rank(n int, q float64) int {
 // dist gathers the samples of one metric, each with a weight, in bounded memory: exactly up to its limit,
 // then in buckets 0.025 % wide. Mean, standard deviation and maximum are always exact.
 type dist struct {
-	n        int // sum of the weights
-	mean, m2 float64
-	largest  time.Duration
+	n            int           // sum of the weights
+	base         time.Duration // the first sample; sums of distances from a sample lose no digits that matter
+	sum, squares float64       // of the distances from base, in ms and ms²
+	largest      time.Duration
 
 	exact   []gap
 	buckets []int // nil while the samples are exact
@@ -53,10 +54,13 @@ func (d *dist) limit() int {
 }
 
 func (d *dist) add(x time.Duration, weight int) {
+	if d.n == 0 {
+		d.base = x
+	}
 	d.n += weight
-	delta := ms(x) - d.mean
-	d.mean += delta * float64(weight) / float64(d.n)
-	d.m2 += float64(weight) * delta * (ms(x) - d.mean)
+	far := ms(x - d.base)
+	d.sum += far * float64(weight)
+	d.squares += far * far * float64(weight)
 	d.largest = max(d.largest, x)
 	d.sorted = false
 	if d.buckets == nil && len(d.exact) < d.limit() {
@@ -65,6 +69,50 @@ func (d *dist) add(x time.Duration, weight int) {
 	}
 	d.spill()
 	d.buckets[bucketOf(x)] += weight
+}
+
+// addGaps adds the tokens of gaps one by one; whole: each gap once, with the time of all its tokens.
+func (d *dist) addGaps(list []gap, whole bool) {
+	if len(list) == 0 {
+		return
+	}
+	one := func(g gap) (x time.Duration, weight int) {
+		if whole {
+			return g.perToken() * time.Duration(g.tokens()), 1
+		}
+		return g.perToken(), g.tokens()
+	}
+	if d.n == 0 {
+		d.base, _ = one(list[0])
+	}
+	n, sum, squares, largest := 0, 0.0, 0.0, d.largest
+	fits := d.buckets == nil && len(d.exact)+len(list) <= d.limit()
+	if !fits {
+		d.spill()
+	}
+	for _, g := range list {
+		x, weight := one(g)
+		far, w := ms(x-d.base), float64(weight)
+		n += weight
+		sum += far * w
+		squares += far * far * w
+		largest = max(largest, x)
+		if fits {
+			d.exact = append(d.exact, gap(uint64(x)<<20|uint64(weight)))
+		} else {
+			d.buckets[bucketOf(x)] += weight
+		}
+	}
+	d.n, d.sum, d.squares, d.largest, d.sorted = d.n+n, d.sum+sum, d.squares+squares, largest, false
+}
+
+// mean is in ms.
+func (d *dist) mean() float64 { return ms(d.base) + d.sum/float64(d.n) }
+
+// deviation is the standard deviation of the samples themselves, in ms.
+func (d *dist) deviation() float64 {
+	far := d.sum / float64(d.n)
+	return math.Sqrt(max(0, d.squares/float64(d.n)-far*far))
 }
 
 // spill puts the exact samples into buckets.
@@ -84,11 +132,13 @@ func (d *dist) join(o *dist) {
 	if o.n == 0 {
 		return
 	}
-	n := d.n + o.n
-	delta := o.mean - d.mean
-	d.m2 += o.m2 + delta*delta*float64(d.n)*float64(o.n)/float64(n)
-	d.mean += delta * float64(o.n) / float64(n)
-	d.n, d.largest, d.sorted = n, max(d.largest, o.largest), false
+	if d.n == 0 {
+		d.base = o.base
+	}
+	shift := ms(o.base - d.base)
+	d.sum += o.sum + shift*float64(o.n)
+	d.squares += o.squares + 2*shift*o.sum + shift*shift*float64(o.n)
+	d.n, d.largest, d.sorted = d.n+o.n, max(d.largest, o.largest), false
 	if o.buckets == nil && d.buckets == nil && len(d.exact)+len(o.exact) <= d.limit() {
 		d.exact = append(d.exact, o.exact...)
 		return
@@ -158,10 +208,10 @@ func (d *dist) put(v map[string]float64, prefix, name string) {
 	if d.n == 0 {
 		return
 	}
-	v[prefix+"mean_"+name+"_ms"] = d.mean
+	v[prefix+"mean_"+name+"_ms"] = d.mean()
 	v[prefix+"median_"+name+"_ms"] = (ms(d.at((d.n-1)/2)) + ms(d.at(d.n/2))) / 2
 	if d.n > 1 {
-		v[prefix+"std_"+name+"_ms"] = math.Sqrt(max(0, d.m2/float64(d.n)))
+		v[prefix+"std_"+name+"_ms"] = d.deviation()
 	}
 	for _, p := range percentiles {
 		if d.n >= enough(p.q) {

@@ -1,9 +1,13 @@
 package loadgen
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +226,30 @@ func TestClientVerdict(t *testing.T) {
 	}
 }
 
+// A client whose core others want all the time is suspect even while it gets that core soon; one that fills its core by
+// itself is judged by its own work.
+func TestCrowdedCore(t *testing.T) {
+	for _, c := range []struct {
+		idle, delay float64
+		want        string
+	}{{0.5, 0.02, Valid}, {0.01, 0.02, Suspect}, {0.01, 0.002, Valid}, {0.01, 0.2, Suspect}} {
+		e := Evidence{"core_idle_share": c.idle, "run_delay_share": c.delay}
+		if got, why := e.verdict(20, true, false); got != c.want || got == Suspect && len(why) != 1 {
+			t.Errorf("%+v: %s %q", c, got, why)
+		}
+	}
+	status := filepath.Join(t.TempDir(), "status")
+	if err := os.WriteFile(status, []byte("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-1,5\nMems_allowed:\t1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := coresOf(status); !maps.Equal(got, map[int]bool{0: true, 1: true, 5: true}) {
+		t.Errorf("cores %v", got)
+	}
+	if idle, steal, total := ticksOf(strings.Fields("10 1 5 100 20 0 3 7 99 9")); idle != 120 || steal != 7 || total != 146 {
+		t.Errorf("idle %v, steal %v, total %v", idle, steal, total)
+	}
+}
+
 // Beyond what is kept exactly, percentiles are within the width of a bucket; mean, deviation and maximum stay exact.
 func TestDistributionsSpill(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -286,7 +314,13 @@ func TestPrecision(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		server := &mock.Server{Answer: steady(mock.Timing{First: 100 * msec, Gap: 25 * msec})}
+		server := &mock.Server{Answer: func(r mock.Request) []mock.Step {
+			first := 100 * msec
+			if r.Number < 4 {
+				first += 7 * msec // so that no token comes in the moment of a mark
+			}
+			return mock.Stream(r, mock.Timing{First: first, Gap: 25 * msec})
+		}}
 		spec := testSpec(server, 4)
 		spec.Window = Window{Min: second, Max: 100 * second, Precision: 0.01}
 		res, err := Run(t.Context(), spec)

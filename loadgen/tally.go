@@ -91,15 +91,11 @@ func (t *tally) measure(s *sample) {
 	if d, ok := s.tpot(); ok {
 		t.tpot.add(d, 1)
 	}
-	for _, g := range s.gaps {
-		t.itl.add(g.perToken(), g.tokens())
-	}
+	t.itl.addGaps(s.gaps, false)
 	if t.whole {
 		return
 	}
-	for _, g := range s.gaps {
-		t.gap.add(g.perToken()*time.Duration(g.tokens()), 1)
-	}
+	t.gap.addGaps(s.gaps, true)
 	if s.open {
 		t.sched.add(s.first-s.sched, 1)
 	}

@@ -54,10 +54,12 @@ func (w *watch) byteAt(now time.Duration, moved bool, opened time.Duration) {
 
 // span notes the reads of one wake-up, the first of them at first and the last at last.
 func (w *watch) span(first, last time.Duration, moved bool, opened time.Duration) {
-	w.byteAt(first, moved, opened)
-	w.lastByte.Store(int64(last))
+	before := time.Duration(w.lastByte.Swap(int64(last)))
 	if moved {
 		w.lastMoved.Store(int64(last))
+	}
+	if opened >= 0 {
+		w.silence(first - max(before, opened))
 	}
 }
 
