@@ -182,7 +182,7 @@ func TestEndlessAndLeaving(t *testing.T) {
 	t.Parallel()
 	s := listen(t, Options{})
 	transport := &http.Transport{}
-	a := postOver(t, &http.Client{Transport: transport, Timeout: 60 * time.Millisecond}, s.URL()+"/generate", ask("/generate", 2), `{"pattern":"endless","first_us":1000,"gap_us":1000}`)
+	a := postOver(t, &http.Client{Transport: transport, Timeout: time.Second}, s.URL()+"/generate", ask("/generate", 2), `{"pattern":"endless","first_us":1000,"gap_us":1000}`)
 	if a.err == nil || len(a.events) < 5 {
 		t.Errorf("an endless stream ended with %v after %d events", a.err, len(a.events))
 	}
