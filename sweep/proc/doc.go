@@ -7,6 +7,11 @@
 // server's first instruction an owner file on disk says which processes are ours, so that a later
 // start can end what a crash left behind. It runs on Linux; elsewhere each call says so.
 //
+// The tree is held by the best means that the machine and the user allow: a control group, of our own or made by the
+// user's systemd, which kills at once whatever left its parent, its session or its name, and which also limits the
+// host memory that the server may take; else by the supervisor alone, to which orphans fall, with a watchdog on the
+// machine's memory. The owner file says which.
+//
 // The steps to use it:
 //
 //	server, err := proc.Start(ctx, []string{self, "supervise"}, spec) // "supervise" calls Supervise, or Exec after "--exec", "--"

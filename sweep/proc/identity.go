@@ -65,6 +65,22 @@ func Descendants(pid int) ([]Process, error) {
 	return out, nil
 }
 
+// living lists the living processes below a pid and those of groups, each once.
+func living(pid int, groups ...Group) ([]Process, error) {
+	out, err := Descendants(pid)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups {
+		for _, p := range group.processes() {
+			if !slices.ContainsFunc(out, func(q Process) bool { return q.PID == p.PID }) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}
+
 // below is the part of all that descends from the given pids, parents before children.
 func below(all []stat, pids ...int) []stat {
 	children := map[int][]stat{}

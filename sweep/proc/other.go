@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 )
 
 // errLinux is what every call gives elsewhere: servers on GPUs run on Linux, and what holds a tree of
@@ -54,3 +55,29 @@ func openKernelLog() *kernelLog { return nil }
 func (*kernelLog) read() []byte { return nil }
 
 func (*kernelLog) close() {}
+
+func (Group) kill() {}
+
+func (Group) pids() []int { return nil }
+
+func (Group) processes() []Process { return nil }
+
+func (Group) kills() (int, bool) { return 0, false }
+
+func (Group) remove(time.Duration) error { return nil }
+
+// Shared is an entry of shared memory.
+type Shared struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// SharedMemory lists the names of the machine's shared memory now: none are known here.
+func SharedMemory() []string { return nil }
+
+// RemoveShared removes what dead processes of ours left in the machine's shared memory.
+func RemoveShared([]string, time.Time) ([]Shared, error) { return nil, errLinux }
+
+func containerGroup(int, string) Group { return Group{} }
+
+func endOwned(*Container) error { return nil }

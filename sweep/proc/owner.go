@@ -11,10 +11,6 @@ import (
 
 const ownerSchema = 1
 
-// containment is how a tree is held together: orphans fall to the supervisor, which kills and waits
-// until it has no child.
-const containment = "subreaper"
-
 // ErrDamaged is wrapped by the error of an owner file that cannot be understood: it proves nothing of any process.
 var ErrDamaged = errors.New("it is damaged")
 

@@ -9,8 +9,16 @@ import (
 // such file, not executable, no such directory.
 var ErrCommand = errors.New("the command cannot be executed")
 
+// ErrKilled is wrapped by the error of [Start] when a signal ended the supervisor before the server ran, or before
+// that was said: what the owner file proves to be ours is then for [Reclaim] to end.
+var ErrKilled = errors.New("the supervisor was killed")
+
 // ErrGone is wrapped by errors of calls that need a living process.
 var ErrGone = errors.New("the process is gone")
+
+// LockVariable is the environment variable that tells an agent the number of a descriptor which holds its folder's
+// lock. It is taken before the agent is forked and ends with it, so no moment is without either.
+const LockVariable = "SWEEP_AGENT_LOCK"
 
 // Identity names one process for as long as the machine is up. A pid alone is used again by the
 // kernel, so the time of its start goes with it.
@@ -44,6 +52,11 @@ type Spec struct {
 	Secrets []string `json:"secrets,omitempty"`  // values that may not reach the log; those shorter than [MinSecret] are left alone
 
 	KillLimit time.Duration `json:"kill_limit_ns,omitempty"` // for SIGKILL to work, before what still lives is given up as stuck; 0 is 30 s
+
+	MemoryMax   int64      `json:"memory_max,omitempty"`   // bytes of host memory that the tree may hold, swap excluded, where a control group can be made; 0: no limit
+	MemoryFloor int64      `json:"memory_floor,omitempty"` // where none can limit it: the tree is killed when the machine has less available, in bytes; 0: never
+	Container   *Container `json:"container,omitempty"`    // nil: the server's processes are our own descendants
+	NoGroup     bool       `json:"no_group,omitempty"`     // make no control group, as where none can be made
 
 	Owner     string         `json:"owner"`                // the owner file to write
 	OwnerInfo map[string]any `json:"owner_info,omitempty"` // what the caller wants to find in it again
@@ -79,9 +92,28 @@ type Owner struct {
 	BootID      string         `json:"boot_id"`
 	Supervisor  Identity       `json:"supervisor"`
 	Server      Identity       `json:"server"`
-	Containment string         `json:"containment"`       // how the tree is held: "subreaper"
-	Members     []Identity     `json:"members,omitempty"` // the tree as last seen, at most about a second old
+	Containment string         `json:"containment"`            // how the tree is held: [HeldCgroup] and its like
+	Group       Group          `json:"group,omitzero"`         // the control group that holds it
+	Container   *Container     `json:"container,omitempty"`    // whose processes a container runtime's daemon may own
+	Planned     []string       `json:"planned,omitempty"`      // before the server's exec: folders of groups that may have been made
+	MemoryGuard string         `json:"memory_guard,omitempty"` // what keeps the tree from taking all of the host's memory: [GuardCgroup], [GuardWatchdog] or nothing
+	Mark        string         `json:"mark,omitempty"`         // NAME=VALUE in the environment of each process of the tree that did not change its own
+	Members     []Identity     `json:"members,omitempty"`      // the tree as last seen, at most about a second old
 	Info        map[string]any `json:"info,omitempty"`
+}
+
+// What keeps a tree from taking all of the host's memory.
+const (
+	GuardCgroup   = "cgroup"   // the limit of its control group
+	GuardWatchdog = "watchdog" // the supervisor, which kills the tree when the machine runs short
+)
+
+// Starved says why a tree was killed by its watchdog, in bytes.
+type Starved struct {
+	Available int64 `json:"available"` // of the machine's memory, when it was killed
+	Floor     int64 `json:"floor"`     // under which it may not fall
+	Fell      int64 `json:"fell"`      // by how much it had fallen since the tree's start
+	Tree      int64 `json:"tree"`      // what the tree's processes held: memory of their own, and shared memory counted in each
 }
 
 // ReclaimReport is what a reclaim found and did.

@@ -80,7 +80,7 @@ func signalExactly(id Identity, sig syscall.Signal) error {
 	return err
 }
 
-// fields reads the lines "key: number" of a file such as /proc/PID/io.
+// readFields reads the lines "key: number" of a file such as /proc/PID/io.
 func readFields(path string) (map[string]int64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -89,7 +89,8 @@ func readFields(path string) (map[string]int64, error) {
 	out := map[string]int64{}
 	for line := range bytes.Lines(b) {
 		key, value, _ := strings.Cut(string(line), ":")
-		if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {
+		number, _, _ := strings.Cut(strings.TrimSpace(value), " ") // "12 kB"
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 			out[key] = n
 		}
 	}

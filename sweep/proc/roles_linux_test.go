@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"sweep/sweep/proc/proctest"
 )
 
 // The test binary plays every process of these tests: the supervisor, the shim, servers with all the
@@ -33,6 +36,9 @@ func TestMain(m *testing.M) {
 			os.Exit(Exec(os.Args[4:]))
 		}
 		os.Exit(Supervise(context.Background(), os.Stdin, os.Stdout))
+	}
+	if code, is := proctest.Client(); is {
+		os.Exit(code)
 	}
 	if role := os.Getenv(roleKey); role != "" {
 		os.Exit(play(role, os.Args[1:]))
@@ -72,6 +78,17 @@ func play(role string, args []string) int {
 		_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 		signal.Reset(syscall.SIGABRT)
 		_ = unix.Kill(os.Getpid(), unix.SIGSEGV)
+		select {}
+	case "eat": // takes memory until it is killed
+		var held [][]byte
+		for range 4096 {
+			b := make([]byte, 1<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			held = append(held, b)
+		}
+		fmt.Println("ready", len(held))
 		select {}
 	case "kill9":
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -119,7 +136,12 @@ func playTree(role string, args []string) int {
 	case "double": // the child is an orphan in a session of its own
 		child(true, "sleep")
 		return 0
-	case "rename":
+	case "rename": // a new name, and an environment without our mark
+		if os.Getenv("SHELL") != "" || os.Getenv(markVariable) != "" {
+			err := syscall.Exec("/proc/self/exe", os.Args[:1], []string{roleKey + "=rename", cookieKey + "=" + os.Getenv(cookieKey)})
+			fmt.Println("rename:", err)
+			return 1
+		}
 		name := append([]byte("sglang::schedu) R 1 ("), 0)
 		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 		select {}
@@ -164,7 +186,8 @@ func playAgent(text string) int {
 		fmt.Println(err)
 		return 1
 	}
-	s, err := Start(context.Background(), []string{os.Args[0], "supervise"}, spec)
+	supervisor := []string{os.Args[0], "supervise"}
+	s, err := Start(context.Background(), supervisor, spec)
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -180,6 +203,7 @@ type world struct {
 	self   string
 	dir    string
 	cookie string
+	as     []string // before each supervisor: who it runs as
 }
 
 // newWorld checks at the test's end that no process of it is left.
@@ -239,7 +263,9 @@ func (w *world) spec(role string, args ...string) Spec {
 	}
 }
 
-func (w *world) supervisor() []string { return []string{"/usr/bin/env", w.cookie, w.self, "supervise"} }
+func (w *world) supervisor() []string {
+	return append(slices.Clone(w.as), "/usr/bin/env", w.cookie, w.self, "supervise")
+}
 
 func (w *world) start(spec Spec) *Server {
 	w.t.Helper()

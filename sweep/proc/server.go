@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,6 +29,8 @@ type Server struct {
 	spec       Spec
 	supervisor Identity
 	root       Identity
+	group      Group
+	container  atomic.Pointer[Container] // once it runs
 	stderr     *tailBuffer
 
 	mu     sync.Mutex // orders are lines
@@ -94,6 +97,18 @@ func Start(ctx context.Context, supervisor []string, spec Spec) (*Server, error)
 	return s, nil
 }
 
+// exit reads the exit code by which a container's client tells that a signal ended the server: 128 and its number.
+func (s Spec) exit(e Exit) Exit {
+	if s.Container == nil || e.Code <= 128 || e.Code > 128+64 {
+		return e
+	}
+	e.Code, e.Signal = -1, e.Code-128
+	if e.By == "server" && e.Signal == int(syscall.SIGKILL) {
+		e.By = ""
+	}
+	return e
+}
+
 // killLimit is the time for SIGKILL to work.
 func (s Spec) killLimit() time.Duration {
 	if s.KillLimit > 0 {
@@ -115,14 +130,19 @@ func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
 		switch {
 		case e.Started != nil && e.Supervisor != nil:
 			s.root, s.supervisor = *e.Started, *e.Supervisor
+			if e.Group != nil {
+				s.group = *e.Group
+			}
 			started = true
 			s.started <- nil
+		case e.Container != nil:
+			s.container.Store(e.Container)
 		case e.Failed != "" && e.Command:
 			s.started <- failure{e.Failed}
 		case e.Failed != "":
 			s.started <- errors.New(e.Failed)
 		case e.Exit != nil && !exited:
-			s.exit, exited = *e.Exit, true
+			s.exit, exited = s.spec.exit(*e.Exit), true
 			close(s.done)
 		case e.Gone != nil:
 			s.end, ended = *e.Gone, true
@@ -130,7 +150,7 @@ func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
 	}
 	err := cmd.Wait()
 	select { // nobody was told, if the supervisor said nothing
-	case s.started <- fmt.Errorf("the supervisor failed: %w: %s", cmp.Or(err, errors.New("no answer")), bytes.TrimSpace(s.stderr.b)):
+	case s.started <- s.unsaid(cmd, err):
 	default:
 	}
 	switch {
@@ -140,6 +160,15 @@ func (s *Server) listen(cmd *exec.Cmd, stdout io.Reader) {
 		s.exit = Exit{Code: -1, Lost: true}
 		close(s.done)
 	}
+}
+
+// unsaid is the error of a supervisor that ended before it had said anything.
+func (s *Server) unsaid(cmd *exec.Cmd, err error) error {
+	err = fmt.Errorf("the supervisor failed: %w: %s", cmp.Or(err, errors.New("no answer")), bytes.TrimSpace(s.stderr.b))
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() < 0 {
+		return fmt.Errorf("%w: %w", ErrKilled, err)
+	}
+	return err
 }
 
 // lost is called when the supervisor was killed. The kernel then kills the launched process; what
@@ -243,7 +272,7 @@ func (s *Server) Stop(ctx context.Context, grace time.Duration) (StopReport, err
 	var err error
 	if !await(context.WithoutCancel(ctx), s.gone, s.spec.killLimit()+answer) {
 		err = errors.New("stop the server: the supervisor does not answer")
-		if left, e := Descendants(s.supervisor.PID); e == nil {
+		if left, e := s.Tree(); e == nil {
 			r.Stuck = left
 		}
 		_ = s.supervisor.Signal(syscall.SIGKILL)
@@ -277,32 +306,6 @@ func closed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// Tree lists the living processes of the server, the launched one and all below it or fallen to the supervisor.
-func (s *Server) Tree() ([]Process, error) { return Descendants(s.supervisor.PID) }
-
-// Listening reports whether the server's own tree listens on a TCP port of this machine; if somebody
-// else does, holder says who, as "pid 812 (python3)". No listener: false, "".
-func (s *Server) Listening(port int) (ours bool, holder string, err error) {
-	tree, err := s.Tree()
-	if err != nil {
-		return false, "", err
-	}
-	pids := make([]int, len(tree))
-	for i, p := range tree {
-		pids[i] = p.PID
-	}
-	return Listening(port, pids)
-}
-
-// Progress samples the work done so far.
-func (s *Server) Progress() (Sample, error) {
-	tree, err := s.Tree()
-	if err != nil {
-		return Sample{}, err
-	}
-	return s.progress.sample(tree), nil
 }
 
 // tailBuffer keeps the last bytes written to it.

@@ -100,7 +100,7 @@ func TestServerSurroundings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Server != s.Identity() || o.Supervisor != s.supervisor || o.BootID == "" || o.Containment != "subreaper" || o.Info["port"] != 8.0 {
+	if o.Server != s.Identity() || o.Supervisor != s.supervisor || o.BootID == "" || o.Containment != o.Group.held() || o.Mark == "" || o.Info["port"] != 8.0 {
 		t.Errorf("owner %+v", o)
 	}
 	if info, _ := os.Stat(spec.Log); info.Mode().Perm() != 0o600 {
@@ -301,7 +301,8 @@ func (w *world) agent(spec Spec) (agent *exec.Cmd, server, supervisor Identity) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cmd := exec.Command(w.self, string(text))
+	argv := append(slices.Clone(w.as), w.self, string(text))
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), roleKey+"=agent", w.cookie)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

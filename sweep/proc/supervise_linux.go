@@ -4,17 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sweep/failpoint"
 )
 
 const (
@@ -24,22 +24,30 @@ const (
 	lastOutput     = time.Second            // for output after the tree is gone
 	killEvery      = 10 * time.Millisecond  // between two rounds of killing, at first
 	killEveryMax   = 200 * time.Millisecond // and later
+	deafLimit      = 10 * time.Second       // for processes that sleep in a driver to wake: then they are reported, not waited for
 )
 
 // supervisor is the state of the main loop, which alone touches it.
 type supervisor struct {
-	spec   Spec
-	self   Identity
-	root   Identity
-	boot   string
-	out    *json.Encoder // events
-	exited bool
-	asked  map[int]bool // signals that we sent to the launched process
+	spec    Spec
+	self    Identity
+	root    Identity
+	boot    string
+	mark    string // in the environment of the tree
+	group   Group
+	ward    *ward         // nil: no container
+	guard   *watchdog     // nil: the group limits the tree, or nothing does
+	planned []string      // groups that are about to be made
+	out     *json.Encoder // events
+	exited  bool
+	asked   map[int]bool // signals that we sent to the launched process
 
 	killing  bool
 	deadline time.Time // of killing
+	deaf     time.Time // from when on what is deaf to signals is not waited for
 	every    time.Duration
 	killed   []Process
+	noted    string // id of the container that the owner file has
 	members  []Identity
 	ticker   *time.Timer // of the next round of killing
 	straggle *time.Timer
@@ -125,6 +133,9 @@ func (s *supervisor) loop(ctx context.Context, orders <-chan order, reaps <-chan
 	defer members.Stop()
 	s.ticker, s.straggle = stoppedTimer(), stoppedTimer()
 	s.note()
+	s.guard = s.newWatchdog()
+	defer s.guard.stop()
+	s.ward = newWard(s.spec.Container)
 	over := ctx.Done()
 	for {
 		select {
@@ -151,8 +162,19 @@ func (s *supervisor) loop(ctx context.Context, orders <-chan order, reaps <-chan
 			if !s.round() {
 				return
 			}
-		case <-members.C:
+		case c := <-s.ward.running():
+			s.ward.now = c
+			failpoint.Hit("container.found")
+			_ = s.out.Encode(event{Container: &c}) // a caller that is gone is seen by the end of stdin
 			s.note()
+			failpoint.Hit("container.noted")
+		case <-members.C:
+			s.ward.look()
+			s.note()
+		case <-s.guard.tick():
+			if s.guard.look(s.tree) {
+				s.kill()
+			}
 		case <-term:
 			s.kill()
 		case <-over:
@@ -213,13 +235,23 @@ func (s *supervisor) kill() {
 	if s.killing {
 		return
 	}
+	failpoint.Hit("tree.kill")
 	s.killing = true
-	s.deadline = time.Now().Add(s.spec.killLimit())
+	s.deadline, s.deaf = time.Now().Add(s.spec.killLimit()), time.Now().Add(deafLimit)
 	if !s.exited {
 		s.asked[int(unix.SIGKILL)] = true
 	}
-	s.killed, _ = Descendants(s.self.PID)
+	s.killed, _ = s.tree()
 	s.round()
+}
+
+// tree lists what lives of the tree: all below the supervisor, and all in the control group.
+func (s *supervisor) tree() ([]Process, error) {
+	var inside Group
+	if s.ward != nil {
+		inside = s.ward.now.Group
+	}
+	return living(s.self.PID, s.group, inside)
 }
 
 // round kills every descendant that lives now; those that are born meanwhile meet the next round.
@@ -228,10 +260,14 @@ func (s *supervisor) round() bool {
 	if time.Now().After(s.deadline) {
 		return false
 	}
-	all, err := Descendants(s.self.PID)
+	s.group.kill()
+	all, err := s.tree()
 	if err == nil {
 		for _, p := range all {
 			_ = p.Identity.Signal(syscall.SIGKILL) // gone already, or in the next round
+		}
+		if time.Now().After(s.deaf) && len(all) > 0 && !slices.ContainsFunc(all, func(p Process) bool { return !deaf(p) }) {
+			return false
 		}
 	}
 	s.ticker.Reset(s.every)
@@ -242,7 +278,7 @@ func (s *supervisor) round() bool {
 // note keeps the owner file's list of the tree, by which a later start finds processes that left
 // the server's session and lost their parent.
 func (s *supervisor) note() {
-	tree, err := Descendants(s.self.PID)
+	tree, err := s.tree()
 	if err != nil {
 		return
 	}
@@ -251,25 +287,59 @@ func (s *supervisor) note() {
 		ids[i] = p.Identity
 	}
 	slices.SortFunc(ids, func(a, b Identity) int { return a.PID - b.PID })
-	if slices.Equal(ids, s.members) {
+	if slices.Equal(ids, s.members) && (s.ward == nil || s.ward.now.ID == s.noted) {
 		return
 	}
 	if writeOwner(s.spec.Owner, s.owner(ids), false) == nil {
 		s.members = ids
+		if s.ward != nil {
+			s.noted = s.ward.now.ID
+		}
 	}
 }
 
 func (s *supervisor) owner(members []Identity) Owner {
-	return Owner{
-		Schema: ownerSchema, BootID: s.boot, Supervisor: s.self, Server: s.root,
-		Containment: containment, Members: members, Info: s.spec.OwnerInfo,
+	o := Owner{
+		Schema: ownerSchema, BootID: s.boot, Supervisor: s.self, Server: s.root, Containment: s.group.held(), Group: s.group,
+		Container: s.spec.Container, Planned: s.planned, Mark: s.mark, Members: members, Info: s.spec.OwnerInfo,
 	}
+	if s.ward != nil {
+		o.Container = &s.ward.now
+	}
+	switch {
+	case s.group.Max > 0:
+		o.MemoryGuard = GuardCgroup
+	case s.spec.MemoryFloor > 0:
+		o.MemoryGuard = GuardWatchdog
+	}
+	return o
 }
 
 // end completes the log and reports.
 func (s *supervisor) end(output *output) int {
-	g := gone{Killed: s.killed}
-	g.Stuck = leftovers(s.self.PID)
+	failpoint.Hit("tree.gone")
+	g := gone{Killed: s.killed, Starved: s.guard.report()}
+	inside, err := s.ward.finish()
+	if err != nil {
+		g.Left = "the container was not ended: " + err.Error()
+	}
+	g.Stuck = append(leftovers(s.self.PID), inside...)
+	if n, ok := s.group.kills(); ok {
+		g.OOMKills = &n
+	}
+	if s.ward != nil && s.ward.counted { // the container's memory is not our group's
+		n := s.ward.kills
+		if g.OOMKills != nil {
+			n += *g.OOMKills
+		}
+		g.OOMKills = &n
+	}
+	if len(g.Stuck) == 0 {
+		if err := s.group.remove(removeLimit); err != nil {
+			g.Left = err.Error()
+		}
+		failpoint.Hit("group.removed")
+	}
 	if err := output.finish(); err != nil {
 		g.LogError = err.Error()
 	}
@@ -299,6 +369,12 @@ func leftovers(pid int) []Process {
 	return out
 }
 
+// deaf reports whether a process sleeps in the kernel, where no signal reaches it.
+func deaf(p Process) bool {
+	state, ok := threadState(p.PID)
+	return ok && state == "D"
+}
+
 // threadState is the state of a thread that keeps its process from going away.
 func threadState(pid int) (string, bool) {
 	tasks, err := os.ReadDir(procPath(pid, "task"))
@@ -316,55 +392,4 @@ func threadState(pid int) (string, bool) {
 		}
 	}
 	return found, found != ""
-}
-
-// output carries the server's output to the log.
-type output struct {
-	pipe *os.File
-	file *os.File
-	log  *capLog
-	done sync.WaitGroup
-}
-
-// copy runs until every process that holds the other end has closed it.
-func (o *output) copy(secrets []string) {
-	r := NewRedactor(o.log, secrets)
-	buf := make([]byte, 256<<10)
-	for {
-		if o.log.waiting() {
-			_ = o.pipe.SetReadDeadline(time.Now().Add(quietAfter))
-		}
-		n, err := o.pipe.Read(buf)
-		_, _ = r.Write(buf[:n]) // the log takes everything
-		switch {
-		case err == nil:
-		case errors.Is(err, os.ErrDeadlineExceeded) && o.log.waiting():
-			o.log.quiet()
-			_ = o.pipe.SetReadDeadline(time.Time{})
-		default:
-			_ = r.Close()
-			o.log.finish()
-			return
-		}
-	}
-}
-
-// finish waits for the last bytes and makes the log durable. Somebody outside the tree may have been
-// given the pipe: it is not waited for long.
-func (o *output) finish() error {
-	timer := time.AfterFunc(lastOutput, func() { o.pipe.Close() })
-	o.done.Wait()
-	timer.Stop()
-	o.pipe.Close()
-	err := o.log.err
-	if e := o.file.Sync(); err == nil {
-		err = e
-	}
-	if e := o.file.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return fmt.Errorf("write the log: %w", err)
-	}
-	return nil
 }
