@@ -3,6 +3,9 @@ package gpu
 import (
 	"context"
 	"errors"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,4 +89,29 @@ func TestOverSmallCard(t *testing.T) {
 	if u := Used(card(3)); len(u) != 2 || u["a"] != 3*mib {
 		t.Errorf("used %v", u)
 	}
+}
+
+// The driver of an H200 kept 20 GB for 7 s after a server's end, as it was recorded; the wait ends when they are back and
+// not before.
+func TestWaitBaselineRecorded(t *testing.T) {
+	b, err := os.ReadFile("testdata/h200_after_exit.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p polls
+	for line := range strings.Lines(string(b)) {
+		if _, text, ok := strings.Cut(line, ", "); ok && !strings.Contains(text, "memory") {
+			n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.used = append(p.used, n, n) // one look a second was recorded, and two are made
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r, err := WaitBaseline(t.Context(), &p, Baseline{"a": 0})
+		if want := float64(len(p.used)-2) * pollEvery.Seconds(); err != nil || r.Seconds != want || want < 7 {
+			t.Errorf("clean after %v s, want %v: %v", r.Seconds, want, err)
+		}
+	})
 }

@@ -112,6 +112,7 @@ func parseDevices(text string) ([]Device, error) {
 			BusID: t.text(row, "pci.bus_id"), Name: t.text(row, "name"), Driver: t.text(row, "driver_version"),
 			PState: t.text(row, "pstate"), MIG: t.text(row, "mig.mode.current"), Compute: t.text(row, "compute_mode"),
 			Recovery:    t.text(row, "gpu_recovery_action"),
+			Throttle:    t.text(row, "clocks_event_reasons.active"),
 			MemoryTotal: t.whole(row, "memory.total", mib), MemoryUsed: t.whole(row, "memory.used", mib), MemoryFree: t.whole(row, "memory.free", mib),
 			Utilization: t.number(row, "utilization.gpu"), Temperature: t.number(row, "temperature.gpu"), Power: t.number(row, "power.draw"),
 			ClockSM: t.number(row, "clocks.sm"), ClockMemory: t.number(row, "clocks.mem"),

@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden reads what nvidia-smi printed. h200_* were recorded on an NVIDIA H200 with driver
-// 580.159.04, the others follow the shapes that other drivers and machines are known to print.
+// 580.159.04 (h200_dead: a process in the 7 s after its end), the others follow the shapes that other drivers and machines are known to print.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.csv")
 	if err != nil || len(files) < 5 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type Reader struct {
 
 	mu      sync.Mutex
 	unknown map[string]bool // fields that this driver does not know
+	split   atomic.Bool     // the last look found a GPU that is split into parts
 	run     runner
 }
 
@@ -30,13 +32,13 @@ type Reader struct {
 var deviceFields = []string{
 	"index", "uuid", "pci.bus_id", "name", "driver_version", "memory.total", "memory.used", "memory.free",
 	"utilization.gpu", "temperature.gpu", "power.draw", "clocks.sm", "clocks.mem", "pstate", "mig.mode.current",
-	"compute_mode", "ecc.errors.uncorrected.volatile.total", "gpu_recovery_action",
+	"compute_mode", "ecc.errors.uncorrected.volatile.total", "gpu_recovery_action", "clocks_event_reasons.active",
 }
 
 // appFields are what is asked of each process.
 var appFields = []string{"gpu_uuid", "pid", "used_gpu_memory", "process_name"}
 
-// Devices lists the devices by index.
+// Devices lists the devices by index; behind each that is split into parts (MIG) come its parts.
 func (r *Reader) Devices(ctx context.Context) ([]Device, error) {
 	text, err := r.query(ctx, "--query-gpu=", deviceFields)
 	if err != nil {
@@ -49,10 +51,20 @@ func (r *Reader) Devices(ctx context.Context) ([]Device, error) {
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("read the GPUs: %w", ErrNone)
 	}
-	return devices, nil
+	split := slices.ContainsFunc(devices, Device.Split)
+	r.split.Store(split)
+	if !split {
+		return devices, nil
+	}
+	names, log, err := r.parts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the parts of the GPUs: %w", err)
+	}
+	return withParts(devices, names, log), nil
 }
 
-// Processes lists the processes that compute on the devices.
+// Processes lists the processes that compute on the devices. One on a part of a GPU is listed for the part as well, once
+// [Reader.Devices] has found any.
 func (r *Reader) Processes(ctx context.Context) ([]Process, error) {
 	text, err := r.query(ctx, "--query-compute-apps=", appFields)
 	if err != nil {
@@ -62,7 +74,14 @@ func (r *Reader) Processes(ctx context.Context) ([]Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the processes on the GPUs: %w", err)
 	}
-	return processes, nil
+	if !r.split.Load() {
+		return processes, nil
+	}
+	names, log, err := r.parts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the processes on the parts of GPUs: %w", err)
+	}
+	return append(processes, log.onParts(names)...), nil
 }
 
 // unknownField is how nvidia-smi refuses a query; it names one field at a time.
@@ -70,16 +89,12 @@ var unknownField = regexp.MustCompile(`Field "([^"]+)" is not a valid field`)
 
 // query asks for fields, without those that the driver turns out not to know.
 func (r *Reader) query(ctx context.Context, option string, fields []string) (string, error) {
-	command := r.Command
-	if len(command) == 0 {
-		command = []string{"nvidia-smi"}
-	}
 	for {
 		known := r.known(fields)
 		if len(known) == 0 {
 			return "", errors.New("nvidia-smi knows none of the fields")
 		}
-		text, err := r.run.output(ctx, r.timeout(), slices.Concat(command, []string{option + strings.Join(known, ","), "--format=csv,nounits"}))
+		text, err := r.run.output(ctx, r.timeout(), r.command(option+strings.Join(known, ","), "--format=csv,nounits"))
 		if m := unknownField.FindStringSubmatch(text); m != nil && slices.Contains(known, m[1]) {
 			r.forget(m[1])
 			continue
