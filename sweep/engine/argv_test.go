@@ -105,7 +105,7 @@ func TestPreflight(t *testing.T) {
 		{set("tp-size=8", "hicache-size=off"), big, ""},
 		{set("tp-size=8"), big, ""},
 		{set("tp-size=8", "hicache-size=300"), sweep.Machine{}, ""}, // nothing known, nothing claimed
-		{set("hicache-size=300"), sweep.Machine{MemAvailableBytes: 5e9}, "hicache-size 300 is per rank: 1 ranks × 300 GB = 300 GB of host memory, but only 5 GB are free on this machine; at most 0 fits"},
+		{set("hicache-size=300"), sweep.Machine{MemAvailableBytes: 5e9}, "hicache-size 300 is per rank: 1 rank × 300 GB = 300 GB of host memory, but only 5 GB are free on this machine; at most 0 fits"},
 	} {
 		got := eng.Preflight(c.settings, c.machine)
 		switch {

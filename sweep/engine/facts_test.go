@@ -20,6 +20,8 @@ func TestFacts(t *testing.T) {
 			"max_running_requests": 4096, "context_length": 32768, "chunked_prefill_size": 8192},
 		"sglang/f_big60": {"kv_tokens": 40000, "weights_gib": 13.5, "avail_after_weights_gib": 125.62, "headroom_gib": 120.27, "host_pool_tokens": 457764,
 			"host_pool_gb": 60, "max_running_requests": 2048, "context_length": 32768, "chunked_prefill_size": 8192},
+		"sglang/tp2_hicache": {"kv_tokens": 1701949, "weights_gib": 6.77, "avail_after_weights_gib": 131.54, "headroom_gib": 26.85, "host_pool_tokens": 122071,
+			"host_pool_gb": 8, "max_running_requests": 4096, "context_length": 32768, "chunked_prefill_size": 8192},
 		"sglang/b_low":                    {"weights_gib": 13.5, "avail_after_weights_gib": 125.62},
 		"sglang/c_993":                    {"kv_tokens": 1021091, "weights_gib": 13.5, "avail_after_weights_gib": 125.62, "headroom_gib": 0.35},
 		"sglang/report_C04":               {"weights_gib": 166.67, "avail_after_weights_gib": 21.4}, // a capacity of −561,918 is none
@@ -66,8 +68,12 @@ func TestPhasesOfAStart(t *testing.T) {
 	all := logs(t)
 	start := []sweep.Phase{sweep.PhaseDist, sweep.PhaseWeights, sweep.PhaseKV, sweep.PhaseGraph, sweep.PhaseHostCache, sweep.PhaseWarmup, sweep.PhaseReady}
 	for name, want := range map[string][]sweep.Phase{
-		"sglang/good":            start,
-		"sglang/f_big60":         start,
+		"sglang/good":    start,
+		"sglang/f_big60": start,
+		"sglang/tp2_hicache": { // each of two ranks has its own
+			sweep.PhaseDist, sweep.PhaseDist, sweep.PhaseWeights, sweep.PhaseWeights, sweep.PhaseKV, sweep.PhaseKV, sweep.PhaseGraph, sweep.PhaseGraph,
+			sweep.PhaseHostCache, sweep.PhaseHostCache, sweep.PhaseWarmup, sweep.PhaseWarmup, sweep.PhaseWarmup, sweep.PhaseReady,
+		},
 		"sglang/cpu_retraction":  start,
 		"sglang/cpu_port_in_use": start[:6], // "fired up and ready" there speaks of another server
 		"sglang/h_term_loading":  start[:2],

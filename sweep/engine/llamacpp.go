@@ -36,6 +36,8 @@ func llamaCPP() *sweep.Engine {
 		NewLog:     func() sweep.LogReader { return &llamaReader{reader: newReader(llamaLines())} },
 		Verdict:    verdict,
 		Preflight:  func([]sweep.Setting, sweep.Machine) *sweep.Ending { return nil },
+		ModelForm:  sweep.ModelGGUF,
+		Help:       [][]string{{"--help"}},
 		Health:     "/health",
 		Models:     "/v1/models",
 		Generate:   "/v1/completions",

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -27,22 +26,43 @@ func (n *fieldNames) field(raw string, form func(string) string) string {
 	return name
 }
 
-var pidText = regexp.MustCompile(`(?:\bpid[= ]|\bPID |server process \[|parent_pid=)(\d{1,9})|Process (\d{1,9}): `)
+// pidKeys stand before the number of a process of the server; after is what has to stand behind the number.
+var pidKeys = []struct {
+	key, after string
+	word       bool // key begins a word
+}{
+	{key: "pid=", word: true}, {key: "parent_pid=", word: true}, {key: "pid ", word: true}, {key: "PID ", word: true}, {key: "server process ["}, {key: "Process ", after: ": "},
+}
+
+const maxPIDDigits = 9
 
 // pids notes the processes that a line of the server names as its own.
 func (n *fieldNames) pids(line string, into map[int]bool) {
-	if len(into) >= maxPIDs || !strings.Contains(line, "pid") && !strings.Contains(line, "PID") && !strings.Contains(line, "rocess") {
+	if len(into) >= maxPIDs || kernelLine(line) {
 		return
 	}
-	if kernelLine(line) {
-		return
-	}
-	for _, m := range pidText.FindAllStringSubmatch(line[:min(len(line), maxScan)], 8) {
-		if pid, err := strconv.Atoi(m[1] + m[2]); err == nil && pid > 1 && len(into) < maxPIDs {
-			into[pid] = true
+	line = line[:min(len(line), maxScan)]
+	for _, k := range pidKeys {
+		for rest, from := line, 0; len(into) < maxPIDs; {
+			i := strings.Index(rest, k.key)
+			if i < 0 {
+				break
+			}
+			begins := from+i == 0 || !isWord(line[from+i-1])
+			rest = rest[i+len(k.key):]
+			from += i + len(k.key)
+			digits := 0
+			for digits < min(len(rest), maxPIDDigits) && isDigit(rest[digits]) {
+				digits++
+			}
+			if pid, err := strconv.Atoi(rest[:digits]); err == nil && pid > 1 && (begins || !k.word) && strings.HasPrefix(rest[digits:], k.after) {
+				into[pid] = true
+			}
 		}
 	}
 }
+
+func isWord(c byte) bool { return c == '_' || isDigit(c) || isLetter(c) }
 
 func kernelLine(line string) bool {
 	return strings.Contains(line, "oom") || strings.Contains(line, "ut of memory:") || strings.Contains(line, "kernel:")

@@ -92,6 +92,7 @@ var deviceMemory = []rule{
 	{has: []string{"CUBLAS_STATUS_ALLOC_FAILED", "Failed to allocate memory for batch_prefill_tmp_v", "Masked grouped-GEMM workspace allocation failed", "CUDNN_STATUS_ALLOC_FAILED", "Triton Error [CUDA]: out of memory", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"}, raised: true,
 		sign: sweep.Sign{Priority: classOOM}},
 	{has: []string{"Cuda failure"}, also: "out of memory", sign: sweep.Sign{Priority: classOOMAny}},
+	{begins: []string{"Failed to CUDA calloc ", "Failed to CUDA malloc "}, sign: sweep.Sign{Priority: classNCCLMemory, Detail: "NCCL tried to allocate $1 bytes"}, detail: regexp.MustCompile(`alloc (\d+) bytes`)},
 	{has: []string{"Tried to allocate "}, also: "out of memory", raised: true, sign: sweep.Sign{Priority: classOOM, Detail: "tried to allocate $1 on GPU $2 with $4 of $3 free"}, detail: allocation},
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +21,10 @@ func sglang() *sweep.Engine {
 			"PYTHONDONTWRITEBYTECODE=", // without byte-compiled files each start takes a minute longer
 		},
 		Preflight: sglangPreflight,
+		ModelForm: sweep.ModelFolder,
+		Devices:   sglangDeviceCount,
+		Help:      [][]string{{"--help"}},
+		Memory:    sglangMemory(),
 		NewLog:    func() sweep.LogReader { return newReader(sglangLines()) },
 		Verdict:   verdict,
 		Stall: map[sweep.Phase]time.Duration{
@@ -82,47 +85,6 @@ func sglangArgv(s sweep.ServerSpec) []string {
 		argv = append(argv, "--enable-hierarchical-cache")
 	}
 	return argv
-}
-
-const gib = 1 << 30
-
-// hostMargin is what SGLang itself leaves of the host's memory when it sizes a host cache.
-const hostMargin = 10 * gib
-
-// sglangPreflight does the arithmetic that SGLang does not: hicache-size is in GB for each rank, and
-// each rank looks at the free memory as if it were alone.
-func sglangPreflight(settings []sweep.Setting, m sweep.Machine) *sweep.Ending {
-	text, ok := sweep.SettingValue(settings, "hicache-size")
-	size, err := strconv.ParseFloat(text, 64)
-	if !ok || err != nil || size <= 0 || m.MemAvailableBytes <= 0 {
-		return nil
-	}
-	ranks := sglangRanks(settings)
-	need := size * 1e9 * float64(ranks)
-	free := float64(m.MemAvailableBytes)
-	if need <= free-hostMargin {
-		return nil
-	}
-	of := ""
-	if m.MemTotalBytes > 0 {
-		of = fmt.Sprintf(" of %s GB", thousands(float64(m.MemTotalBytes)/1e9))
-	}
-	return &sweep.Ending{
-		Outcome: sweep.SkippedPreflight, Phase: sweep.PhaseGate, ImpliedBy: "ranks × hicache-size against host memory",
-		Detail: fmt.Sprintf("hicache-size %s is per rank: %d ranks × %s GB = %s GB of host memory, but only %s GB%s are free on %s; at most %d fits",
-			text, ranks, text, thousands(need/1e9), thousands(free/1e9), of, nameOf(m), max(0, int((free-hostMargin)/1e9/float64(ranks)))),
-	}
-}
-
-// sglangRanks is how many processes build a host cache each. With data-parallel attention the replicas
-// live inside the tensor-parallel ranks, else beside them.
-func sglangRanks(settings []sweep.Setting) int {
-	count := countOf(settings)
-	ranks := count("tp-size", "tensor-parallel-size", "tp") * count("pp-size", "pipeline-parallel-size", "pp")
-	if attention, ok := sweep.SettingValue(settings, "enable-dp-attention"); !ok || isOff(attention) {
-		ranks *= count("dp-size", "data-parallel-size", "dp")
-	}
-	return ranks
 }
 
 // thousands writes a number without decimals and with commas.

@@ -23,6 +23,7 @@ const (
 	classOOMAny                // device memory ran out
 	classAccounting            // the engine's own KV pool or request slots
 	classCUDA                  // a kernel failed
+	classNCCLMemory            // NCCL could not allocate on the device: its memory ran out, unless a kernel failed before
 	classRuntime               // a collective, a watchdog, an exception of a scheduler: the earliest counts
 	classPeer                  // another rank went away
 	classWarmup                // the engine's own warm-up request failed

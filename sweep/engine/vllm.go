@@ -26,6 +26,10 @@ func vllm() *sweep.Engine {
 			"PYTHONDONTWRITEBYTECODE=", // without byte-compiled files each start takes a minute longer
 		},
 		Preflight: vllmPreflight,
+		ModelForm: sweep.ModelFolder,
+		Devices:   vllmDeviceCount,
+		Help:      [][]string{{"--help=all"}, {"--help"}}, // the first is of 2025 and later, where --help shows groups only
+		Memory:    vllmMemory(),
 		NewLog:    func() sweep.LogReader { return newReader(vllmLines()) },
 		Verdict:   verdict,
 		Stall: map[sweep.Phase]time.Duration{
