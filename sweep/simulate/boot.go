@@ -180,6 +180,9 @@ func (l *launch) bootProcesses(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := l.bootEscapes(); err != nil {
+		return err
+	}
 	if err := l.spend(ctx, "dist", l.p.Spawn); err != nil {
 		return err
 	}

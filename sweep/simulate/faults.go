@@ -28,6 +28,12 @@ import (
 //	force:FLAG          FLAG, a switch, is on whatever was asked
 //	leave-child         a process in a session of its own survives the server
 //	ignore-term         SIGTERM is ignored while serving
+//	escape:WAY          a process tries to outlive the server: setsid (in a session of its own), fork (the child of a child that
+//	                    is gone), rename (with another name, arguments and environment), deaf (to SIGTERM, SIGINT and SIGHUP),
+//	                    orphan (on SIGTERM the launched process kills itself at once and leaves it behind)
+//	hoard@WHEN:GIB      the launched process really takes so much memory of this machine
+//	keep-memory:GIB     so much of each GPU's memory stays in use after the server's end, until the GPU is reset
+//	wedge:GIB           the same, and no reset helps
 //
 // The phases: import, args, dist, weights, kv, graph, host_cache, warmup. WHEN is a phase that begins, or N: a generation.
 type fault struct {
@@ -42,7 +48,7 @@ var faultPhases = []string{"import", "args", "dist", "weights", "kv", "graph", "
 
 // faultForms are the forms for a person.
 const faultForms = "hang@PHASE, die@PHASE, slow@PHASE:FACTOR, refuse:FLAG, stream-error@N, mute@N, keep-alive@N, empty@N, crash@N, exhaust@N, " +
-	"oom-kill@WHEN, stranger@WHEN:GIB, crowd@WHEN:GIB, garbage, babble, no-model, force:FLAG, leave-child, ignore-term"
+	"oom-kill@WHEN, stranger@WHEN:GIB, crowd@WHEN:GIB, garbage, babble, no-model, force:FLAG, leave-child, ignore-term, escape:WAY, hoard@WHEN:GIB, keep-memory:GIB, wedge:GIB"
 
 func parseFault(text string) (fault, error) {
 	kind, rest, _ := strings.Cut(text, "@")
@@ -70,12 +76,22 @@ func parseFault(text string) (fault, error) {
 			return fault{}, fmt.Errorf("fault %q: want %s@N with a whole number from 1", text, kind)
 		}
 		return fault{kind: kind, n: n}, nil
-	case "oom-kill", "stranger", "crowd":
+	case "oom-kill", "stranger", "crowd", "hoard":
 		return parseWhen(text, kind, rest)
 	case "leave-child", "ignore-term", "garbage", "babble", "no-model":
 		if rest == "" {
 			return fault{kind: kind}, nil
 		}
+	}
+	if way, ok := strings.CutPrefix(text, "escape:"); ok && slices.Contains(escapeWays, way) {
+		return fault{kind: "escape", flag: way}, nil
+	}
+	if kind, size, ok := strings.Cut(text, ":"); ok && (kind == "keep-memory" || kind == "wedge") {
+		v, err := strconv.ParseFloat(size, 64)
+		if err != nil || v <= 0 {
+			return fault{}, fmt.Errorf("fault %q: %q is no size in GiB", text, size)
+		}
+		return fault{kind: kind, value: v}, nil
 	}
 	if kind, flag, ok := strings.Cut(text, ":"); ok && flag != "" && (kind == "refuse" || kind == "force") {
 		return fault{kind: kind, flag: strings.TrimPrefix(flag, "--")}, nil
@@ -93,7 +109,7 @@ func parseWhen(text, kind, rest string) (fault, error) {
 		return f, fmt.Errorf("fault %q: %q is neither a number from 1 nor a phase: there are %s", text, when, strings.Join(faultPhases, ", "))
 	}
 	if (kind == "oom-kill") == has {
-		return f, fmt.Errorf("fault %q: want oom-kill@WHEN, stranger@WHEN:GIB or crowd@WHEN:GIB", text)
+		return f, fmt.Errorf("fault %q: want oom-kill@WHEN, stranger@WHEN:GIB, crowd@WHEN:GIB or hoard@WHEN:GIB", text)
 	}
 	if has {
 		v, err := strconv.ParseFloat(size, 64)
@@ -104,6 +120,9 @@ func parseWhen(text, kind, rest string) (fault, error) {
 	}
 	return f, nil
 }
+
+// escapeWays are the ways of the fault escape.
+var escapeWays = []string{"setsid", "fork", "rename", "deaf", "orphan"}
 
 type faults []fault
 

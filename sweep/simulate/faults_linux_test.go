@@ -12,8 +12,9 @@ func TestParseFault(t *testing.T) {
 		"hang@weights": true, "die@graph": true, "slow@kv:2.5": true, "refuse:hicache-size": true, "stream-error@3": true, "mute@1": true,
 		"crash@2": true, "leave-child": true, "ignore-term": true, "keep-alive@4": true, "empty@2": true, "exhaust@3": true, "oom-kill@kv": true,
 		"oom-kill@9": true, "stranger@9:2.5": true, "stranger@weights:8": true, "crowd@dist:40": true, "garbage": true, "babble": true, "no-model": true,
-		"force:enable-hierarchical-cache": true,
-		"oom-kill":                        false, "oom-kill@kv:3": false, "stranger@9": false, "stranger@lunch:3": false, "crowd@dist:0": false, "force:": false, "garbage@3": false,
+		"force:enable-hierarchical-cache": true, "escape:setsid": true, "escape:orphan": true, "hoard@kv:0.5": true, "keep-memory:4": true, "wedge:0.5": true,
+		"escape:": false, "escape:window": false, "hoard@kv": false, "keep-memory:0": false, "wedge": false,
+		"oom-kill": false, "oom-kill@kv:3": false, "stranger@9": false, "stranger@lunch:3": false, "crowd@dist:0": false, "force:": false, "garbage@3": false,
 		"hang": false, "hang@lunch": false, "slow@kv": false, "slow@kv:0": false, "mute@0": false, "mute@x": false, "refuse:": false,
 		"leave-child@2": false, "": false, "die@graph:2": false,
 	} {
@@ -43,7 +44,7 @@ func TestArguments(t *testing.T) {
 		{"colon", []string{"--served-model-name", "a:b"}, 1, "\nAssertionError: served_model_name cannot contain a colon (':') character."},
 		{"context", []string{"--context-length", "200000"}, 1, "\nValueError: Warning: User-specified context_length (200000) is greater than the derived context_length (8192)"},
 		{"too many ranks", []string{"--tp-size", "2"}, -9, "torch.AcceleratorError: CUDA error: invalid device ordinal"},
-		{"no such profile", []string{"--profile", "two-cards"}, 2, `no profile "two-cards": there are kimi-k2.5-8xrtx6000, llama-8b-24gb`},
+		{"no such profile", []string{"--profile", "two-cards"}, 2, `no profile "two-cards": there are kimi-k2.5-8xrtx6000, llama-8b-24gb,`},
 		{"no such version", []string{"--sglang-version", "9.9"}, 2, `no SGLang version "9.9"`},
 		{"no such fault", []string{"--fault", "sulk"}, 2, `no fault "sulk"`},
 	} {

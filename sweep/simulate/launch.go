@@ -70,18 +70,19 @@ func (e *ending) Error() string { return fmt.Sprintf("exit %d", e.code) }
 // launch is one simulated server.
 type launch struct {
 	options
-	p      *Profile
-	rel    release
-	args   object
-	given  map[string]bool
-	set    settings
-	stdout io.Writer
-	log    *logger
-	kids   *family
-	gpus   []int
-	mem    *memory
-	sched  *scheduler
-	host   int64 // bytes of the host tier of one rank, as far as allocated
+	p       *Profile
+	rel     release
+	args    object
+	given   map[string]bool
+	set     settings
+	stdout  io.Writer
+	log     *logger
+	kids    *family
+	gpus    []int
+	mem     *memory
+	sched   *scheduler
+	hoarded []byte // of the real machine's memory
+	host    int64  // bytes of the host tier of one rank, as far as allocated
 
 	began    time.Time
 	spawned  time.Time // when the schedulers were started
@@ -221,6 +222,9 @@ func (l *launch) die(err error) int {
 		end = &ending{code: 3}
 	}
 	l.kids.kill()
+	if err := l.keepMemory(); err != nil {
+		l.log.main("sweep simulate sglang: %v", err)
+	}
 	removeClaims(l.p, l.claimName())
 	switch {
 	case end.code == -9:
@@ -253,7 +257,7 @@ func (l *launch) watchFamily(ctx context.Context, deaths chan<- error) {
 					release = nil
 				}
 			case childExited:
-				if e.child.kind == "leftover" {
+				if e.child.stray() {
 					continue
 				}
 				deaths <- l.childDied(ctx, e)

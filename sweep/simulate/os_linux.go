@@ -16,13 +16,19 @@ import (
 // supported reports whether servers can be simulated on this system.
 const supported = true
 
-// childAttr lets a child die with its parent, or (session) live on in a session of its own.
-func childAttr(session bool) *syscall.SysProcAttr {
-	if session {
+// childAttr says what becomes of a child when its parent ends.
+func childAttr(b bond) *syscall.SysProcAttr {
+	switch b {
+	case ownSession:
 		return &syscall.SysProcAttr{Setsid: true}
+	case none:
+		return &syscall.SysProcAttr{}
 	}
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
+
+// become replaces this process by this very program with other arguments and nothing but these variables.
+func become(argv, env []string) error { return syscall.Exec("/proc/self/exe", argv, env) }
 
 // setComm sets the process's short name, as ps and the kernel's log show it.
 func setComm(name string) {

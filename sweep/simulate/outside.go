@@ -18,6 +18,9 @@ import (
 const (
 	eventsFile = "memory.events" // as in a control group of version 2
 	kernelFile = "kernel.log"    // as dmesg prints it
+	keptFile   = "kept"          // claims that no process holds, until a reset of the GPUs
+	wedgedFile = "wedged"        // those that not even a reset ends
+	resetsFile = "resets.log"    // one line for each reset that was asked for
 )
 
 // strike lets the outside act when a phase or a generation begins.
@@ -31,6 +34,8 @@ func (l *launch) strike(due faults) error {
 			err = WriteClaims(l.p, fmt.Sprintf("crowd-%d", os.Getpid()), []Claim{{PID: 1, StartTicks: startTicks(1), Name: "postgres", HostBytes: bytes}})
 		case "oom-kill":
 			err = l.kernelKill()
+		case "hoard":
+			l.hoarded = hoard(bytes)
 		}
 		if err != nil {
 			return err
@@ -52,6 +57,34 @@ func (l *launch) stranger(bytes int64) error {
 	}
 	if l.mem != nil {
 		l.mem.others.Add(bytes)
+	}
+	return nil
+}
+
+// hoard takes memory of the real machine: each page of it is written to.
+func hoard(bytes int64) []byte {
+	b := make([]byte, bytes)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	return b
+}
+
+// keepMemory leaves a claim behind that nobody's death ends, as a driver that lost track of a process does. Only a reset
+// of the GPU takes it away.
+func (l *launch) keepMemory() error {
+	for _, f := range l.faults {
+		name := map[string]string{"keep-memory": keptFile, "wedge": wedgedFile}[f.kind]
+		if name == "" {
+			continue
+		}
+		held := map[int]int64{}
+		for _, gpu := range l.gpus {
+			held[gpu] = int64(f.value * gib)
+		}
+		if err := WriteClaims(l.p, name, []Claim{{GPUBytes: held}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

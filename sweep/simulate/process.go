@@ -78,7 +78,7 @@ func (f *family) spawn(kind string, rank int, stdout, stderr io.Writer) (child, 
 	attr := &os.ProcAttr{
 		Env:   append(os.Environ(), childVariable+"="+kind, "GOMAXPROCS=1"),
 		Files: []*os.File{r, fileOf(stdout), fileOf(stderr)},
-		Sys:   childAttr(kind == "leftover"),
+		Sys:   childAttr(bondOf(kind)),
 	}
 	var process *os.Process
 	done := make(chan struct{})
@@ -127,7 +127,7 @@ func (f *family) kill(kinds ...string) {
 	defer f.mu.Unlock()
 	f.silent = true
 	for _, c := range f.members {
-		if c.kind == "leftover" || f.gone[c.pid] || len(kinds) > 0 && !slices.Contains(kinds, c.kind) {
+		if c.stray() || f.gone[c.pid] || len(kinds) > 0 && !slices.Contains(kinds, c.kind) {
 			continue
 		}
 		_ = c.process.Kill() // one that is gone needs none
@@ -154,6 +154,9 @@ func RunChild() (code int, is bool) {
 		return 0, false
 	}
 	setComm(strings.TrimSpace(("sglang::" + kind)[:min(15, len("sglang::"+kind))]))
+	if way, stray := strings.CutPrefix(kind, escapePrefix); stray {
+		return runEscape(way), true
+	}
 	if kind == "leftover" {
 		time.Sleep(leftoverLife)
 		return 0, true

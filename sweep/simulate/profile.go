@@ -60,7 +60,11 @@ type Profile struct {
 
 // Profiles returns what can be simulated, by name.
 func Profiles() []*Profile {
-	return []*Profile{kimi(), llama()}
+	return []*Profile{
+		kimi(), llama(),
+		h200("llama-8b-h200", "Llama-3-8B bf16 on one H200 141 GB, 128 GiB of host memory", 1),
+		h200("llama-8b-2xh200", "Llama-3-8B bf16 on one of two H200 141 GB, or on both; 256 GiB of host memory", 2),
+	}
 }
 
 // LookupProfile returns the profile with this name.

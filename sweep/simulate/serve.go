@@ -72,6 +72,9 @@ func (l *launch) serve(ctx context.Context, deaths <-chan error) error {
 			if l.faults.has("ignore-term") {
 				continue
 			}
+			if l.faults.escapes("orphan") {
+				killSelf()
+			}
 			return l.terminated(ctx, web, deaths)
 		}
 	}

@@ -14,6 +14,8 @@ type smiOptions struct {
 	apps     []string // fields of --query-compute-apps
 	noHeader bool
 	noUnits  bool
+	reset    bool   // --gpu-reset
+	persist  string // -pm: "0" or "1"; empty: not given
 	id       string // -i: index or UUID
 }
 
@@ -21,7 +23,7 @@ func parseSMI(args []string) (o smiOptions, code int, err error) {
 	profile := ""
 	for i := 0; i < len(args); i++ {
 		name, value, has := strings.Cut(args[i], "=")
-		if !has && (name == "--profile" || name == "-i" || name == "--id") && i+1 < len(args) {
+		if !has && (name == "--profile" || name == "-i" || name == "--id" || name == "-pm" || name == "--persistence-mode") && i+1 < len(args) {
 			i++
 			value = args[i]
 		}
@@ -30,6 +32,10 @@ func parseSMI(args []string) (o smiOptions, code int, err error) {
 			profile = value
 		case "-i", "--id":
 			o.id = value
+		case "--gpu-reset", "-r":
+			o.reset = true
+		case "-pm", "--persistence-mode":
+			o.persist = value
 		case "--query-gpu":
 			o.gpus = strings.Split(value, ",")
 		case "--query-compute-apps":
@@ -80,6 +86,8 @@ func runSMI(args []string, stdout, stderr io.Writer) int {
 	}
 	var text string
 	switch {
+	case o.reset || o.persist != "":
+		return o.control(claims, stdout)
 	case o.gpus != nil:
 		text, err = smiGPUs(o, claims)
 	case o.apps != nil:
@@ -144,7 +152,7 @@ func smiFields() map[string]smiField {
 		"clocks.max.sm":                         {"MHz", func(*Profile, int, int64) string { return "2430" }},
 		"pstate":                                {"", busy("P1", "P8")},
 		"mig.mode.current":                      text("[N/A]"),
-		"persistence_mode":                      text("Enabled"),
+		"persistence_mode":                      {"", func(p *Profile, _ int, _ int64) string { return persistence(p) }},
 		"compute_mode":                          text("Default"),
 		"compute_cap":                           text("12.0"),
 		"ecc.mode.current":                      text("Disabled"),
@@ -250,7 +258,8 @@ func smiApps(o smiOptions, claims []Claim) (string, error) {
 	}
 	for gpu := range o.profile.GPUCount {
 		for _, c := range claims {
-			if c.GPUBytes[gpu] == 0 || !o.selected(gpu) {
+			if c.GPUBytes[gpu] == 0 || !o.selected(gpu) || c.Name == "" { // nobody's memory is in no list
+
 				continue
 			}
 			var row []string
