@@ -10,13 +10,20 @@ type Grid struct {
 	Path   string // as the user gave it
 	Source []byte // the file's bytes, kept with the night
 
-	Name    string     // begins the names of its nights; the file's own name when the grid has none
-	Engine  string     // as in package engine
-	Model   string     // path or hub id; "~" is expanded
-	Command []string   // argv prefix that starts the server; empty: the engine's default. A first word "sweep" means this very binary
-	Workdir string     // of the server; empty: the agent's own
-	Env     Params     // values may hold references ${env:NAME}, resolved only next to the server
-	Hosts   []HostSpec // at least one; this machine when the grid has none
+	Name    string   // begins the names of its nights; the file's own name when the grid has none
+	Engine  string   // as in package engine
+	Model   string   // path or hub id; "~" is expanded
+	Command []string // argv prefix that starts the server; empty: the engine's default. A first word "sweep" means this very binary
+	// Attach is the URL of a server that somebody else runs, in place of launches: it is never started, stopped or signalled, and its
+	// prefix cache is emptied between loads only where Flush says so.
+	Attach    string
+	AttachKey string // environment variable, next to whoever measures, that holds its API key; empty: it asks for none
+	Flush     bool
+
+	Container *Container // nil: servers are programs of the host; else Command and Workdir are those inside the container
+	Workdir   string     // of the server; empty: the agent's own
+	Env       Params     // values may hold references ${env:NAME}, resolved only next to the server
+	Hosts     []HostSpec // at least one; this machine when the grid has none
 
 	Server       []Setting // flags of every launch
 	Axes         []Axis    // server axes, in order
@@ -28,16 +35,55 @@ type Grid struct {
 	Workloads []Workload
 	Loads     []Load // workloads in the order in which loads name them, levels ascending
 	Measure   Measure
-	Limits    Limits // each as the grid has it, or its default
-	Repeats   int    // how often every config is launched and measured; 1 unless the grid says more
-	Drift     bool   // run the baseline once more at the end of each repeat; true unless the grid says "drift: off"
+	Limits    Limits        // each as the grid has it, or its default
+	Repeats   int           // how often every config is launched and measured; 1 unless the grid says more
+	Until     string        // time of day by which the night ends, as "07:30"; empty: nothing bounds it
+	Budget    time.Duration // how long a run or a resume of the night may take; 0: as long as it takes
+	Drift     bool          // run the baseline once more at the end of each repeat; true unless the grid says "drift: off"
+
+	// What a grid for confirming another's result has.
+	Only    []string // keys of the configs that are run; nil: all
+	Prompts string   // draws other prompts than a grid without it, or with another text
+
+	// What only a report uses.
+	PricePerHour float64 // of one host with its GPUs, in dollars; 0: not given
+	AcceptEdge   bool    // a config that died at a higher load may be named best
 }
 
-// HostSpec names one place where launches run. Hosts other than this machine come with a later version.
+// HostSpec names one place where launches run.
 type HostSpec struct {
-	Name     string   // "local", or "local-2" for a second entry
+	Name     string   // "local", or "local-2" for a second entry; over SSH the machine's name
 	GPUs     []string // indexes or UUIDs; nil: all
 	Simulate string   // name of a simulated machine's profile; empty: a real one
+	SSH      *SSHSpec `json:",omitempty"` // nil: this machine
+
+	Strangers Strangers `json:",omitempty"` // what to do while somebody else is on the GPUs
+	Recover   Recover   `json:",omitzero"`
+}
+
+// machine tells the hosts of one machine from others; this machine is "".
+func (h HostSpec) machine() string {
+	if h.SSH == nil {
+		return ""
+	}
+	return h.SSH.Target
+}
+
+// Strangers is what a launch does while somebody else's process is on its GPUs.
+type Strangers string
+
+// The policies. Each names the process, its user and its memory in the result.
+const (
+	StrangersFail Strangers = ""     // the launch ends as busy.gpu, and is tried again as often as that outcome allows
+	StrangersWait Strangers = "wait" // it waits for them to leave, up to half an hour, before that
+	StrangersSkip Strangers = "skip" // it ends as busy.gpu, and the night goes on with the next one
+)
+
+// Recover says what a host's agent may do, besides waiting and ending our own processes, to get back GPUs whose memory does
+// not come back. The zero value allows nothing.
+type Recover struct {
+	Reset bool     `json:"gpu_reset,omitempty"` // reset them by nvidia-smi
+	Hook  []string `json:"hook,omitempty"`      // argv of the user's own command
 }
 
 // Axis is one server axis.

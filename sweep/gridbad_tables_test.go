@@ -205,14 +205,14 @@ var badLoads = []badGrid{
 	{name: "class name", old: "short:", new: "1st:", want: []string{`:3:27: "1st" is no name of a class (begin with a letter and use letters, digits, _ and -, at most 40)`}},
 	{name: "class that hides keys", old: "short:", new: "mean:", want: []string{`:3:27: class "mean" would hide keys that every record has (rename it)`}},
 	{name: "load of unknown workload", old: "{workload: w,", new: "{workload: v,", want: []string{`:4:19: no workload is named "v" (did you mean "w"?)`}},
-	{name: "load without level", old: ", concurrency: [4, 8]", new: "", want: []string{`:4:8: a load has no concurrency (write it as in {workload: name, concurrency: [64]})`}},
+	{name: "load without level", old: ", concurrency: [4, 8]", new: "", want: []string{`:4:8: a load has no concurrency and no rate (write it as in {workload: name, concurrency: [64]}, or {workload: name, rate: [2]})`}},
 	{name: "no levels", old: "[4, 8]", new: "[]", want: []string{`:4:22: concurrency has no levels (write levels as in [64, 128], or a ladder as in 1:256:x2)`}},
 	{name: "half a request", old: "[4, 8]", new: "[1.5]", want: []string{`:4:36: concurrency is a whole number, not 1.5 (write it without decimals)`}},
 	{name: "octal", old: "[4, 8]", new: "[010]", want: []string{`:4:36: concurrency is 010, and a number with a leading zero is octal to some readers (write 10, or quote it as text)`}},
 	{name: "words", old: "[4, 8]", new: "[many]", want: []string{`:4:36: concurrency is a whole number, not "many" (write digits, as in 64 or 6k)`}},
 	{name: "fewer than classes", old: "[4, 8]", new: "[1]", want: []string{`:4:36: concurrency 1 is less than the 2 classes of workload "w": each needs at least one (write 2 or more)`}},
 	{name: "too many", old: "[4, 8]", new: "[200k]", want: []string{`:4:36: concurrency is 200000, more than 100000 (write a number from 1 to 100000)`}},
-	{name: "unknown class", old: "[4, 8]", new: "[{short: 3, lnog: 1}]", want: []string{`:4:47: workload "w" has no class "lnog" (did you mean "long"?)`}},
+	{name: "level of an unknown class", old: "[4, 8]", new: "[{short: 3, lnog: 1}]", want: []string{`:4:47: workload "w" has no class "lnog" (did you mean "long"?)`}},
 	{name: "class left out", old: "[4, 8]", new: "[{short: 3}]", want: []string{`:4:36: a level of workload "w" says nothing of long (give each class a number)`}},
 	{name: "class at zero", old: "[4, 8]", new: "[{short: 3, long: 0}]", want: []string{`:4:53: concurrency of "long" is 0, less than 1 (write a number from 1 to 100000)`}},
 	{name: "load twice", old: "[4, 8]", new: "[4, {short: 3, long: 1}]", want: []string{`:4:39: load w,short=3,long=1 is given twice, first in line 4 (keep one of the two)`}},
@@ -222,6 +222,14 @@ var badLoads = []badGrid{
 }
 
 var badMeasures = []badGrid{
+	{name: "price and edge", add: "price_per_hour: $12\naccept_edge: yes\n", want: []string{
+		`:5:17: price_per_hour is what one host costs in an hour, not "$12" (write a number, as in 12.50)`,
+		`:6:14: accept_edge is true or false, not "yes" (write true or false)`,
+	}},
+	{name: "price of nothing", add: "price_per_hour: 0\naccept_edge:\n", want: []string{
+		`:5:17: price_per_hour 0 is not above 0 and at most 100000 (write dollars an hour, or leave the key out)`,
+		`:6:1: accept_edge is empty (write a value, or leave the key out)`,
+	}},
 	{name: "max below min", add: "measure: {window: {min: 2m, max: 1m}}\n", want: []string{`:5:34: the window's max 1m is less than its min 2m (write 2m or more)`}},
 	{name: "no unit", add: "measure: {window: {min: 120}}\n", want: []string{`:5:25: min is 120 without a unit (write 120s or 120m)`}},
 	{name: "no time", add: "measure: {warmup: soon, window: {min: 2 minutes}}\n", want: []string{
@@ -252,20 +260,28 @@ var badMeasures = []badGrid{
 }
 
 var badHosts = []badGrid{
-	{name: "not yet", add: "hosts: [{ssh: root@gpu1, strangers: wait, recover: [./r.sh]}]\nuntil: \"07:30\"\n", want: []string{
-		`:5:10: "ssh" is not yet supported (an entry without ssh is this machine)`,
-		`:5:26: "strangers" is not yet supported (leave it out: another's process on a GPU fails the launch)`,
-		`:5:43: "recover" is not yet supported (leave it out)`,
-		`:6:1: "until" is not yet supported (leave it out)`,
+	{name: "recover", add: "hosts: [{ssh: root@gpu1, strangers: wait, recover: [./r.sh]}]\n", want: []string{
+		`:5:53: the command of recover, "./r.sh", has no absolute path (begin it with / or ~/: it runs next to the GPUs, from another folder)`,
 	}},
-	{name: "budget", add: "budget: 12h\n", want: []string{`:5:1: "budget" is not yet supported (leave it out)`}},
-	{name: "form", add: "hosts: [{ssh: \"a b\", strangers: kill, recover: []}]\nuntil: 7 o'clock\nbudget: 12\n", want: []string{
+	{name: "budget", add: "budget: 0s\n", want: []string{`:5:9: budget is 0s, too short (write 1s or more)`}},
+	{name: "form", add: "hosts: [{ssh: \"a b\", strangers: kill, recover: [], gpu_reset: maybe}]\nuntil: 7 o'clock\nbudget: 12\n", want: []string{
 		`:5:15: ssh "a b" is no host (write a name as in ~/.ssh/config, or user@host:port)`,
 		`:5:33: unknown policy "kill" for strangers (write fail, wait or skip)`,
 		`:5:48: recover is empty (write the words of a command)`,
+		`:5:63: gpu_reset is on or off, not "maybe" (write on or off)`,
 		`:6:8: until is a time of day, not "7 o'clock" (write a time of day as in "07:30")`,
 		`:7:1: "until" and "budget" bound the same night (keep one of the two)`,
 		`:7:9: budget is 12 without a unit (write 12s or 12m)`,
+	}},
+	{name: "container", add: "container: {runtime: lxc, image: \"sglang:latest\", args: [--name=x, -d, -v]}\n", want: []string{
+		`:5:22: runtime is docker or podman, not "lxc" (write docker, podman, or a path that begins with /)`,
+		`:5:34: image "sglang:latest" has no digest, so it may be another one tomorrow (write NAME@sha256:… as 'docker inspect --format {{.RepoDigests}} NAME' shows it)`,
+		`:5:58: --name belongs to sweep: containers are found by their ids alone (take it out)`,
+		`:5:68: -d belongs to sweep: the container's output is its server's log (take it out)`,
+	}},
+	{name: "container lacks", add: "container: {args: []}\n", want: []string{
+		`:5:12: container has no runtime (write {runtime: docker, image: lmsysorg/sglang@sha256:…})`,
+		`:5:12: container has no image (write {runtime: docker, image: lmsysorg/sglang@sha256:…})`,
 	}},
 	{name: "gpus", add: "hosts: [{gpus: [0, 0, x, 01]}]\n", want: []string{
 		`:5:20: GPU 0 is given twice (keep one of the two)`,
@@ -275,5 +291,20 @@ var badHosts = []badGrid{
 	{name: "gpus of another entry", add: "hosts: [{gpus: [0, 1]}, {gpus: [2, 1]}]\n", want: []string{`:5:36: local-2 takes GPU 1, which local has (give each entry its own gpus)`}},
 	{name: "all gpus twice", add: "hosts: [{gpus: all}, {gpus: [2]}]\n", want: []string{`:5:22: local and local-2 are the same machine, and one of them takes all of its GPUs (give each entry its own gpus)`}},
 	{name: "profile", add: "hosts: [{simulate: two-card}]\n", want: []string{`:5:20: unknown profile "two-card" (did you mean "two-cards"?)`}},
+	{name: "ssh", add: "hosts: [{ssh: gpu1, transport: telnet, host_key: \"MD5:00\", dir: tmp, lease: 1s}]\n", want: []string{
+		`:5:32: unknown transport "telnet" (write native or openssh)`,
+		`:5:50: "MD5:00" is no fingerprint of a key (write it as ssh-keygen -l prints it: SHA256:…)`,
+		`:5:65: dir "tmp" is no folder on the host (begin it with / or ~/, and use letters, digits and . _ - + = @)`,
+		`:5:77: lease is 1s, too short (write 1m or more)`,
+	}},
+	{name: "ssh of nobody", add: "hosts: [{lease: 2h, ssh_config: x}]\n", want: []string{
+		`:5:10: "lease" is for a host with ssh (add ssh:, or leave it out)`,
+		`:5:21: "ssh_config" is for a host with ssh (add ssh:, or leave it out)`,
+	}},
+	{name: "pinned for another's eyes", add: "hosts: [{ssh: gpu1, transport: openssh, host_key: \"SHA256:2lZAzqvKGAFTbrgFSa6PCrHGVBBvEPANPnoMrxm2fEY\"}]\n", want: []string{
+		`:5:41: host_key is checked by the native transport only (leave one of the two out)`,
+	}},
+	{name: "home of another machine", add: "hosts: [{ssh: gpu1}]\nworkdir: ~/x\n", want: []string{`:6:10: workdir is "~/x", and it is on a host whose home is not known here (write the folder in full)`}},
+	{name: "gpus of another entry over ssh", add: "hosts: [{ssh: gpu1, gpus: [0, 1]}, {ssh: gpu1, gpus: [2, 1]}, {gpus: [1]}]\n", want: []string{`:5:58: gpu1-2 takes GPU 1, which gpu1 has (give each entry its own gpus)`}},
 	{name: "unknown key", add: "hosts: [{gpu: all}]\n", want: []string{`:5:10: unknown key "gpu" (did you mean "gpus"?)`}},
 }

@@ -19,6 +19,7 @@ func testReader() GridReader {
 		Engines:  []string{"sglang", "llamacpp"},
 		Profiles: []string{"two-cards"},
 		Home:     "/home/u",
+		LookInto: lookIntoTests,
 		Owned: func(engine string) map[string]string {
 			if engine != "sglang" {
 				return nil
@@ -85,7 +86,7 @@ func TestGoodGrid(t *testing.T) {
 
 func TestBadGrids(t *testing.T) {
 	t.Parallel()
-	for _, table := range [][]badGrid{badYAML, badNames, badFlags, badAxes, badChoices, badLoads, badMeasures, badHosts} {
+	for _, table := range [][]badGrid{badYAML, badNames, badFlags, badAxes, badChoices, badLoads, badOwn, badAttach, badMeasures, badHosts} {
 		for _, test := range table {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
@@ -103,11 +104,8 @@ func TestNotYet(t *testing.T) {
 		t.Fatalf("grid %v, error %v", grid, err)
 	}
 	want := []string{
-		`testdata/grid/kimi-k2.5-notyet.yaml:12:5: "ssh" is not yet supported (an entry without ssh is this machine)`,
-		`testdata/grid/kimi-k2.5-notyet.yaml:14:5: "strangers" is not yet supported (leave it out: another's process on a GPU fails the launch)`,
-		`testdata/grid/kimi-k2.5-notyet.yaml:15:5: "recover" is not yet supported (leave it out)`,
+		`testdata/grid/kimi-k2.5-notyet.yaml:15:15: the command of recover, "./recover-proxmox.sh", has no absolute path (begin it with / or ~/: it runs next to the GPUs, from another folder)`,
 		`testdata/grid/kimi-k2.5-notyet.yaml:34:5: warning: unacceptable matches nothing: no config has kv-cache-dtype=fp8_e4m3 (fine if the list is meant for later grids)`,
-		`testdata/grid/kimi-k2.5-notyet.yaml:54:1: "until" is not yet supported (leave it out)`,
 	}
 	if got := firstLines(problems); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("problems:\n%s", strings.Join(got, "\n"))

@@ -11,8 +11,17 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// path reads text in which a leading "~" stands for the user's home.
+// path reads the path of something next to the GPUs. A leading "~" stands for the user's home, as long as that is here.
 func (r *reading) path(n *yaml.Node, what string) (string, bool) {
+	if s := n.Value; n.Kind == yaml.ScalarNode && (s == "~" || strings.HasPrefix(s, "~/")) && r.onSSH() {
+		r.problem(n, "write the folder in full", "%s is %q, and it is on a host whose home is not known here", what, s)
+		return "", false
+	}
+	return r.localPath(n, what)
+}
+
+// localPath reads text in which a leading "~" stands for the user's home.
+func (r *reading) localPath(n *yaml.Node, what string) (string, bool) {
 	s, ok := r.text(n, what)
 	if !ok {
 		return "", false
@@ -74,6 +83,15 @@ var (
 	secretEnd = regexp.MustCompile(`(?i)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$`)
 )
 
+// EnvReferences lists the names of the environment variables that a value of env refers to.
+func EnvReferences(value string) []string {
+	var names []string
+	for _, ref := range reference.FindAllString(value, -1) {
+		names = append(names, ref[len("${env:"):len(ref)-1])
+	}
+	return names
+}
+
 // SecretName reports an environment variable whose value is likely a secret: a part of its name ends in
 // such a word. TOKENIZERS_PARALLELISM is none.
 func SecretName(name string) bool {
@@ -99,17 +117,19 @@ func (r *reading) readEnv(n *yaml.Node) {
 	}
 }
 
-// readHosts reads where launches run. All is checked for form; what only remote machines need is
-// then refused.
+// readHosts reads where launches run.
 func (r *reading) readHosts(n *yaml.Node) {
-	var here []HostSpec // entries on this machine so far
 	for i, item := range r.items(n, "hosts", "[{gpus: all}]") {
-		fields := r.section(item, "a host", "{gpus: [0, 1]}", "ssh", "gpus", "strangers", "recover", "simulate")
+		fields := r.section(item, "a host", "{gpus: [0, 1]}", "ssh", "gpus", "strangers", "gpu_reset", "recover", "simulate",
+			"transport", "host_key", "ssh_config", "dir", "lease")
 		host := HostSpec{Name: "local"}
 		if i > 0 {
 			host.Name = fmt.Sprintf("local-%d", i+1)
 		}
-		r.readRemote(fields)
+		if r.readSSH(fields, &host) {
+			host.Name = sshName(host.SSH.Target, r.grid.Hosts)
+		}
+		r.readTrouble(fields, &host)
 		if f, ok := fields["simulate"]; ok {
 			host.Simulate = r.readSimulate(f.value)
 		}
@@ -118,11 +138,10 @@ func (r *reading) readHosts(n *yaml.Node) {
 		if f, ok := fields["gpus"]; ok {
 			host.GPUs, gpus = r.readGPUs(f.value)
 		}
-		r.grid.Hosts = append(r.grid.Hosts, host)
-		if _, ssh := fields["ssh"]; !ssh && len(r.problems) == before {
-			r.checkGPUs(item, gpus, host, here)
-			here = append(here, host)
+		if len(r.problems) == before {
+			r.checkGPUs(item, gpus, host, r.grid.Hosts)
 		}
+		r.grid.Hosts = append(r.grid.Hosts, host)
 	}
 }
 
@@ -131,7 +150,7 @@ func (r *reading) checkGPUs(item *yaml.Node, gpus []*yaml.Node, host HostSpec, o
 	const remedy = "give each entry its own gpus"
 	for _, other := range others {
 		switch {
-		case other.Simulate != host.Simulate:
+		case other.Simulate != host.Simulate || other.machine() != host.machine():
 		case other.GPUs == nil || host.GPUs == nil:
 			r.problem(item, remedy, "%s and %s are the same machine, and one of them takes all of its GPUs", other.Name, host.Name)
 			return
@@ -165,7 +184,6 @@ func (r *reading) readSimulate(n *yaml.Node) string {
 var (
 	gpuIndex = regexp.MustCompile(`^[0-9]{1,3}$`)
 	gpuUUID  = regexp.MustCompile(`^(GPU|MIG)-[0-9A-Fa-f-]{8,60}$`)
-	sshHost  = regexp.MustCompile(`^([A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]{1,5})?$`)
 	clock    = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 )
 
@@ -194,43 +212,44 @@ func (r *reading) readGPUs(n *yaml.Node) (gpus []string, nodes []*yaml.Node) {
 	return gpus, nodes
 }
 
-// readRemote checks the form of what only remote machines need, and refuses it.
-func (r *reading) readRemote(fields map[string]field) {
-	if f, ok := fields["ssh"]; ok {
-		if s, ok := r.text(f.value, "ssh"); ok && !sshHost.MatchString(s) {
-			r.problem(f.value, "write a name as in ~/.ssh/config, or user@host:port", "ssh %q is no host", s)
-		} else if ok {
-			r.notYet(f, "an entry without ssh is this machine")
-		}
-	}
+// readTrouble reads what a launch does about others on its GPUs, and about GPUs that do not come back.
+func (r *reading) readTrouble(fields map[string]field, host *HostSpec) {
 	if f, ok := fields["strangers"]; ok {
-		known := []string{"fail", "wait", "skip"}
-		if s, ok := r.text(f.value, "strangers"); ok && !slices.Contains(known, s) {
+		switch s, ok := r.text(f.value, "strangers"); {
+		case !ok || s == "fail":
+		case s == string(StrangersWait), s == string(StrangersSkip):
+			host.Strangers = Strangers(s)
+		default:
 			r.problem(f.value, "write fail, wait or skip", "unknown policy %q for strangers", s)
+		}
+	}
+	if f, ok := fields["gpu_reset"]; ok {
+		switch s, ok := r.text(f.value, "gpu_reset"); {
+		case !ok || s == "off" || s == "false":
+		case s == "on", s == "true":
+			host.Recover.Reset = true
+		default:
+			r.problem(f.value, "write on or off", "gpu_reset is on or off, not %q", s)
+		}
+	}
+	f, ok := fields["recover"]
+	if !ok {
+		return
+	}
+	words := []*yaml.Node{f.value}
+	if f.value.Kind != yaml.ScalarNode {
+		if words = r.items(f.value, "recover", "[/opt/recover.sh]"); f.value.Kind == yaml.SequenceNode && len(words) == 0 {
+			r.problem(f.value, "write the words of a command", "recover is empty")
+		}
+	}
+	for i, word := range words {
+		s, ok := r.path(word, "a word of recover")
+		if ok && i == 0 && !filepath.IsAbs(s) {
+			r.problem(word, "begin it with / or ~/: it runs next to the GPUs, from another folder", "the command of recover, %q, has no absolute path", s)
 		} else if ok {
-			r.notYet(f, "leave it out: another's process on a GPU fails the launch")
+			host.Recover.Hook = append(host.Recover.Hook, s)
 		}
 	}
-	if f, ok := fields["recover"]; ok {
-		before := len(r.problems)
-		words := []*yaml.Node{f.value}
-		if f.value.Kind != yaml.ScalarNode {
-			if words = r.items(f.value, "recover", "[./recover.sh]"); f.value.Kind == yaml.SequenceNode && len(words) == 0 {
-				r.problem(f.value, "write the words of a command", "recover is empty")
-			}
-		}
-		for _, word := range words {
-			r.path(word, "a word of recover")
-		}
-		if len(r.problems) == before {
-			r.notYet(f, "leave it out")
-		}
-	}
-}
-
-// notYet refuses a key that is well formed but belongs to a later version.
-func (r *reading) notYet(f field, remedy string) {
-	r.problem(f.key, remedy, "%q is not yet supported", f.name)
 }
 
 func (r *reading) readUntil(n *yaml.Node) {
@@ -240,12 +259,10 @@ func (r *reading) readUntil(n *yaml.Node) {
 	if s, ok := r.text(n, "until"); ok && !clock.MatchString(s) {
 		r.problem(n, `write a time of day as in "07:30"`, "until is a time of day, not %q", s)
 	} else if ok {
-		r.notYet(r.top["until"], "leave it out")
+		r.grid.Until = s
 	}
 }
 
 func (r *reading) readBudget(n *yaml.Node) {
-	if _, ok := r.duration(n, "budget", time.Minute); ok {
-		r.notYet(r.top["budget"], "leave it out")
-	}
+	r.grid.Budget, _ = r.duration(n, "budget", time.Second)
 }

@@ -16,7 +16,7 @@ import (
 const maxTokens = 10_000_000
 
 // notClasses are names that would make the keys of one class look like those of all.
-var notClasses = []string{"mean", "median", "std", "max", "server", "client", "total", "request", "output", "input"}
+var notClasses = []string{"mean", "median", "std", "max", "server", "client", "total", "request", "output", "input", "full"}
 
 func (r *reading) readWorkloads(n *yaml.Node) {
 	for _, f := range r.fields(n, "workloads", "{name: {classes: {short: {input: 800, output: 200}}}}") {
@@ -24,9 +24,10 @@ func (r *reading) readWorkloads(n *yaml.Node) {
 		r.works[f.name] = f.key
 		w := Workload{Name: f.name}
 		r.folderName(f.key, f.name, "workload", "rename it")
-		parts := r.section(f.value, "a workload", "{classes: {short: {input: 800, output: 200}}}", "classes", "slo")
+		parts := r.section(f.value, "a workload", "{classes: {short: {input: 800, output: 200}}}", "classes", "slo", "api", "body")
+		r.readAPI(parts, &w)
 		if c, ok := parts["classes"]; ok && !empty(c.value) {
-			w.Classes = r.classes(c.value)
+			w.Classes = r.classes(c.value, w.API)
 		} else if f.value.Kind == yaml.MappingNode {
 			r.problem(f.key, "add classes: {short: {input: 800, output: 200}}", "workload %q has no classes", f.name)
 		}
@@ -45,7 +46,7 @@ func (r *reading) readWorkloads(n *yaml.Node) {
 
 var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
-func (r *reading) classes(n *yaml.Node) []Class {
+func (r *reading) classes(n *yaml.Node, api string) []Class {
 	var classes []Class
 	for _, f := range r.fields(n, "classes", "{short: {input: 800, output: 200}}") {
 		switch {
@@ -54,7 +55,7 @@ func (r *reading) classes(n *yaml.Node) []Class {
 		case slices.Contains(notClasses, f.name):
 			r.problem(f.key, "rename it", "class %q would hide keys that every record has", f.name)
 		}
-		classes = append(classes, r.class(f))
+		classes = append(classes, r.class(f, api))
 	}
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 		r.problem(n, "add one as in {short: {input: 800, output: 200}}", "classes is empty")
@@ -62,28 +63,32 @@ func (r *reading) classes(n *yaml.Node) []Class {
 	return classes
 }
 
-func (r *reading) class(f field) Class {
+func (r *reading) class(f field, api string) Class {
 	c := Class{Name: f.name, Share: 1}
 	const example = "{input: 800..1600, output: 200..600}"
-	parts := r.section(f.value, fmt.Sprintf("class %q", f.name), example, "share", "input", "output", "shared_prefix", "slo")
+	parts := r.section(f.value, fmt.Sprintf("class %q", f.name), example, "share", "input", "output", "shared_prefix", "slo", "prompts", "session")
 	if f.value.Kind != yaml.MappingNode {
 		return c
 	}
 	if p, ok := parts["share"]; ok {
 		c.Share, _ = r.whole(p.value, "share", 1, maxShare)
 	}
-	for _, length := range []struct {
-		name string
-		to   *Range
-	}{{"input", &c.Input}, {"output", &c.Output}} {
-		if p, ok := parts[length.name]; ok {
-			*length.to, _ = r.length(p.value, length.name)
-		} else {
-			r.problem(f.key, "write it as in "+example, "class %q has no %s length", f.name, length.name)
-		}
+	answered := r.readPrompts(f, parts, &c, api)
+	if p, ok := parts["input"]; ok && c.Prompts == nil {
+		c.Input, _ = r.length(p.value, "input")
+	} else if !ok && parts["prompts"].value == nil {
+		r.problem(f.key, "write it as in "+example, "class %q has no input length", f.name)
 	}
-	if p, ok := parts["shared_prefix"]; ok {
+	if p, ok := parts["output"]; ok {
+		r.readOutput(p.value, &c, answered)
+	} else if !answered {
+		r.problem(f.key, "write it as in "+example, "class %q has no output length", f.name)
+	}
+	if p, ok := parts["shared_prefix"]; ok && c.Prompts == nil {
 		c.SharedPrefix = r.sharedPrefix(p.value, c.Input)
+	}
+	if p, ok := parts["session"]; ok {
+		c.Session = r.session(p.value)
 	}
 	if p, ok := parts["slo"]; ok {
 		c.SLO = r.objectives(p.value)
@@ -199,24 +204,50 @@ func (r *reading) readLoads(n *yaml.Node) {
 		r.problem(n, "add one as in [{workload: name, concurrency: [64]}]", "load is empty")
 	}
 	var order []string
+	kinds := map[string]string{} // workload → how it is loaded
 	for _, item := range items {
-		parts := r.section(item, "a load", "{workload: name, concurrency: [64]}", "workload", "concurrency")
+		parts := r.section(item, "a load", "{workload: name, concurrency: [64]}", "workload", "concurrency", "rate", "arrivals")
 		if item.Kind != yaml.MappingNode {
 			continue
 		}
-		for _, name := range []string{"workload", "concurrency"} {
-			if _, ok := parts[name]; !ok {
-				r.problem(item, "write it as in {workload: name, concurrency: [64]}", "a load has no %s", name)
-			}
+		c, closed := parts["concurrency"]
+		rate, open := parts["rate"]
+		switch _, named := parts["workload"]; {
+		case !named:
+			r.problem(item, "write it as in {workload: name, concurrency: [64]}", "a load has no workload")
+		case !closed && !open:
+			r.problem(item, "write it as in {workload: name, concurrency: [64]}, or {workload: name, rate: [2]}", "a load has no concurrency and no rate")
+		case closed && open:
+			r.problem(rate.key, "keep one of the two", "a load is held at a concurrency or sent at a rate, not both")
+			continue
+		}
+		if a, given := parts["arrivals"]; given && !open {
+			r.problem(a.key, "give it a rate as well", "only a load with a rate has arrivals")
 		}
 		w, ok := r.loadWorkload(parts["workload"].value)
-		if c, given := parts["concurrency"]; ok && given {
+		if !ok {
+			continue
+		}
+		kind := "concurrency"
+		if open {
+			kind = "rate"
+		}
+		if old := kinds[w.Name]; old != "" && old != kind {
+			r.problem(item, "give the workload a second name for it", "workload %q is loaded by %s in another entry: the two cannot stand in one table", w.Name, old)
+			continue
+		}
+		kinds[w.Name] = kind
+		switch {
+		case closed:
 			order = append(order, w.Name)
 			r.levels(c, w, seen)
+		case open:
+			order = append(order, w.Name)
+			r.rates(rate, parts["arrivals"], w, seen)
 		}
 	}
 	slices.SortStableFunc(r.grid.Loads, func(a, b Load) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Workload), slices.Index(order, b.Workload)), cmp.Compare(a.Concurrency(), b.Concurrency()))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Workload), slices.Index(order, b.Workload)), cmp.Compare(a.Level(), b.Level()))
 	})
 	for _, w := range r.grid.Workloads {
 		if !slices.Contains(order, w.Name) && !r.failed() {
@@ -266,18 +297,23 @@ func (r *reading) levels(f field, w Workload, seen map[string]int) {
 		} else {
 			loads = r.totals(item, w)
 		}
-		for _, l := range loads {
-			key := l.String()
-			if line, twice := seen[key]; twice {
-				r.problem(item, "keep one of the two", "load %s is given twice, first in line %d", key, line)
-				continue
-			}
-			seen[key] = item.Line
-			if len("load="+key) > maxFolder {
-				r.problem(item, "shorten the names of workload and classes", "the folder of load %s would have a name of %d characters, more than %d", clip(key), len("load="+key), maxFolder)
-			}
-			r.grid.Loads = append(r.grid.Loads, l)
+		r.addLoads(item, loads, seen)
+	}
+}
+
+// addLoads adds the loads of one level, each key once.
+func (r *reading) addLoads(item *yaml.Node, loads []Load, seen map[string]int) {
+	for _, l := range loads {
+		key := l.String()
+		if line, twice := seen[key]; twice {
+			r.problem(item, "keep one of the two", "load %s is given twice, first in line %d", key, line)
+			continue
 		}
+		seen[key] = item.Line
+		if len("load="+key) > maxFolder {
+			r.problem(item, "shorten the names of workload and classes", "the folder of load %s would have a name of %d characters, more than %d", clip(key), len("load="+key), maxFolder)
+		}
+		r.grid.Loads = append(r.grid.Loads, l)
 	}
 }
 
@@ -344,7 +380,7 @@ func (r *reading) pools(n *yaml.Node, w Workload) (Load, bool) {
 		if _, has := given[name]; !has {
 			missing = append(missing, name)
 		}
-		l.Pools = append(l.Pools, Pool{name, given[name]})
+		l.Pools = append(l.Pools, Pool{Class: name, Concurrency: given[name]})
 	}
 	if ok && len(missing) > 0 {
 		r.problem(n, "give each class a number", "a level of workload %q says nothing of %s", w.Name, strings.Join(missing, ", "))

@@ -161,6 +161,7 @@ func (r *reading) readRepeats() {
 func (r *reading) checkLives() {
 	m := r.grid.Measure
 	at := r.windowPlace()
+	r.checkTraces()
 	for _, w := range r.grid.Workloads {
 		if !slices.ContainsFunc(r.grid.Loads, func(l Load) bool { return l.Workload == w.Name }) {
 			continue

@@ -25,6 +25,10 @@ type GridReader struct {
 	Owned    func(engine string) map[string]string // flags that a grid may not set, each with the reason; nil: none
 	Profiles []string                              // names that "simulate" may have; nil: any
 	Home     string                                // what "~" stands for; empty: the user's home
+	// LookInto reads a file of prompts or a trace and says what the reader must know of it; nil: files are not looked into.
+	LookInto func(what, path string) (FileFacts, error)
+	// Kept says where files are read that the grid names, by their names there: a night has copies of its own.
+	Kept map[string]string
 }
 
 // ReadGrid reads a grid file without knowledge of engines.
@@ -197,8 +201,9 @@ func (r *reading) refuseAliases(n *yaml.Node) {
 
 // The keys of a grid.
 var gridKeys = []string{
-	"name", "engine", "model", "command", "workdir", "env", "hosts", "server", "sweep", "exclude", "include", "baseline",
+	"name", "engine", "model", "command", "container", "workdir", "env", "hosts", "server", "sweep", "exclude", "include", "baseline",
 	"unacceptable", "workloads", "load", "measure", "limits", "repeats", "drift", "until", "budget",
+	"price_per_hour", "accept_edge", "only", "prompt_set", "attach", "attach_key", "flush",
 }
 
 // read fills the grid from the document. The order is that in which one section needs another.
@@ -216,11 +221,13 @@ func (r *reading) read(root *yaml.Node) {
 		}
 	}
 	r.readNames()
+	r.readAttach()
 	for _, part := range []struct {
 		name string
 		read func(*yaml.Node)
 	}{
 		{"command", r.readCommand},
+		{"container", r.readContainer},
 		{"workdir", r.readWorkdir},
 		{"env", r.readEnv},
 		{"hosts", r.readHosts},
@@ -251,6 +258,8 @@ func (r *reading) read(root *yaml.Node) {
 	r.defaultHosts()
 	r.readMeasure()
 	r.readRepeats()
+	r.readAgain()
+	r.readReport()
 	r.checkWhole()
 }
 

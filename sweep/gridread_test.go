@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,25 @@ func TestBundles(t *testing.T) {
 	}
 }
 
+func TestSSHHosts(t *testing.T) {
+	t.Parallel()
+	g := readGood(t, `hosts:
+  - {ssh: root@gpu1, gpus: [0, 1]}
+  - {ssh: root@gpu1, gpus: [2, 3], lease: 12h, dir: ~/fast/, host_key: "SHA256:2lZAzqvKGAFTbrgFSa6PCrHGVBBvEPANPnoMrxm2fEY"}
+  - {ssh: "me@[fe80::1]:2222", transport: openssh, ssh_config: /etc/other}
+  - {gpus: all}
+`)
+	want := []HostSpec{
+		{Name: "gpu1", GPUs: []string{"0", "1"}, SSH: &SSHSpec{Target: "root@gpu1"}},
+		{Name: "gpu1-2", GPUs: []string{"2", "3"}, SSH: &SSHSpec{Target: "root@gpu1", Lease: 12 * time.Hour, Dir: "~/fast", HostKey: "SHA256:2lZAzqvKGAFTbrgFSa6PCrHGVBBvEPANPnoMrxm2fEY"}},
+		{Name: "fe80--1", SSH: &SSHSpec{Target: "me@[fe80::1]:2222", Transport: "openssh", Config: "/etc/other"}},
+		{Name: "local-4"},
+	}
+	if !reflect.DeepEqual(g.Hosts, want) {
+		t.Errorf("hosts %+v, want %+v", g.Hosts, want)
+	}
+}
+
 func TestWords(t *testing.T) {
 	t.Parallel()
 	g := readGood(t, `command: ~/bin/llama-server
@@ -164,6 +184,8 @@ server: {tp-size: 8, graph-bs: [1, 2], flash-attn: on, quoted: ""}
 measure: {warmup: 30s, window: 90s}
 limits: {load_stall: 5s}
 drift: off
+price_per_hour: 12.50
+accept_edge: true
 `)
 	for _, test := range []struct {
 		what      string
@@ -172,11 +194,13 @@ drift: off
 		{"command", g.Command, []string{"/home/u/bin/llama-server"}},
 		{"workdir", g.Workdir, "/home/u/work"},
 		{"env", g.Env, "A=x=${env:B},TOKENIZERS_PARALLELISM=false,EMPTY="},
-		{"hosts", g.Hosts, "[{local [0 1] } {local-2 [GPU-0a1b2c3d-0000] } {local-3 [] two-cards}]"},
+		{"hosts", g.Hosts, "[{local [0 1]  <nil>  {false []}} {local-2 [GPU-0a1b2c3d-0000]  <nil>  {false []}} {local-3 [] two-cards <nil>  {false []}}]"},
 		{"server", g.Server, "[{tp-size [8]} {graph-bs [1 2]} {flash-attn [on]} {quoted []}]"},
 		{"measure", g.Measure, Measure{false, 30 * time.Second, 90 * time.Second, 90 * time.Second, nil}},
 		{"limits", g.Limits, Limits{45 * time.Minute, 10 * time.Minute, 5 * time.Second, 20 * time.Second}},
 		{"drift", g.Drift, false},
+		{"price", g.PricePerHour, 12.5},
+		{"edge", g.AcceptEdge, true},
 	} {
 		if fmt.Sprint(test.got) != fmt.Sprint(test.want) {
 			t.Errorf("%s: %v, want %v", test.what, test.got, test.want)

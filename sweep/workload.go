@@ -2,6 +2,8 @@ package sweep
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,7 +42,18 @@ type Class struct {
 	Input        Range         `json:"input"`
 	Output       Range         `json:"output"`
 	SharedPrefix *SharedPrefix `json:"shared_prefix,omitempty"`
-	SLO          []Objective   `json:"slo,omitempty"` // of this class; the workload's come on top
+	SLO          []Objective   `json:"slo,omitempty"`     // of this class; the workload's come on top
+	Prompts      *File         `json:"prompts,omitempty"` // the user's own, in place of drawn ones; Input is zero then
+	// Natural: Output is the most that is allowed, and the model ends where it would. Zero: each prompt brings its own most.
+	Natural bool     `json:"natural,omitempty"`
+	Session *Session `json:"session,omitempty"` // conversations in place of single requests
+}
+
+// Session makes conversations of a class: each request carries all that was said before.
+type Session struct {
+	Turns Range         `json:"turns"` // requests of a conversation
+	Input Range         `json:"input"` // tokens of each later question
+	Think time.Duration `json:"think"` // mean time between an answer's end and the next question
 }
 
 // Workload is a set of classes, each with its own pool of concurrent requests.
@@ -48,37 +61,9 @@ type Workload struct {
 	Name    string      `json:"name"`
 	Classes []Class     `json:"classes"`
 	SLO     []Objective `json:"slo,omitempty"` // for each class
-}
-
-// Pool is the level at which one class is held.
-type Pool struct {
-	Class       string `json:"class"`
-	Concurrency int    `json:"concurrency"`
-}
-
-// Load is a workload at one level: one pool for each of its classes, in the workload's order.
-type Load struct {
-	Workload string `json:"workload"`
-	Pools    []Pool `json:"pools"`
-}
-
-// Concurrency is the sum over the pools.
-func (l Load) Concurrency() int {
-	n := 0
-	for _, p := range l.Pools {
-		n += p.Concurrency
-	}
-	return n
-}
-
-// String is the load's key, as in folder names: "synth,short=150,long=32".
-func (l Load) String() string {
-	var b strings.Builder
-	b.WriteString(l.Workload)
-	for _, p := range l.Pools {
-		fmt.Fprintf(&b, ",%s=%d", p.Class, p.Concurrency)
-	}
-	return b.String()
+	// API is the route of its requests: completions, chat or generate; "" is the engine's usual one.
+	API  string         `json:"api,omitempty"`
+	Body map[string]any `json:"body,omitempty"` // further fields of each request
 }
 
 // maxShare bounds a class's share and a total that is split, so that their product fits.
@@ -109,7 +94,7 @@ func (w Workload) Split(total int) (Load, error) {
 	for i, c := range w.Classes {
 		n := max(1, total*c.Share/shares)
 		remainders[i] = total*c.Share - n*shares
-		load.Pools = append(load.Pools, Pool{c.Name, n})
+		load.Pools = append(load.Pools, Pool{Class: c.Name, Concurrency: n})
 		left -= n
 	}
 	for ; left > 0; left-- { // to the largest remainder; the first of equals
@@ -133,6 +118,49 @@ func (w Workload) Split(total int) (Load, error) {
 		remainders[best] += shares
 	}
 	return load, nil
+}
+
+// SplitRate divides a rate among the classes by their shares.
+func (w Workload) SplitRate(total float64) Load {
+	load := Load{Workload: w.Name}
+	shares := 0
+	for _, c := range w.Classes {
+		shares += c.Share
+	}
+	for _, c := range w.Classes {
+		load.Pools = append(load.Pools, Pool{Class: c.Name, Rate: tidy(total * float64(c.Share) / float64(shares))})
+	}
+	return load
+}
+
+// Own says in words what differs from drawn prompts on the usual route, one line for the workload and one for each such class.
+func (w Workload) Own() []string {
+	var lines []string
+	if w.API != "" {
+		lines = append(lines, "by "+w.API)
+	}
+	if len(w.Body) > 0 {
+		lines = append(lines, "with "+strings.Join(slices.Sorted(maps.Keys(w.Body)), ", ")+" in each request")
+	}
+	for _, c := range w.Classes {
+		var parts []string
+		if c.Prompts != nil {
+			parts = append(parts, fmt.Sprintf("prompts of %s (%s)", c.Prompts.Name, c.Prompts.SHA256[:min(8, len(c.Prompts.SHA256))]))
+		}
+		switch {
+		case c.Natural && c.Output.Max > 0:
+			parts = append(parts, fmt.Sprintf("natural output of at most %d tokens", c.Output.Max))
+		case c.Natural:
+			parts = append(parts, "natural output, at most as the prompts say")
+		}
+		if s := c.Session; s != nil {
+			parts = append(parts, fmt.Sprintf("conversations of %d to %d turns, %s to think", s.Turns.Min, s.Turns.Max, shortDuration(s.Think)))
+		}
+		if len(parts) > 0 {
+			lines = append(lines, c.Name+": "+strings.Join(parts, ", "))
+		}
+	}
+	return lines
 }
 
 // TokenTime is how long one output token is taken to last before anything is measured: between the
