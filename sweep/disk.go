@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"sweep/failpoint"
 )
 
 // WriteFile makes the file at path hold data, whole or not at all: both are on disk, the bytes and the
@@ -19,12 +21,14 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	if err == nil {
 		err = f.Sync()
 	}
+	failpoint.At("file.part", path)
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(part, path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(part))
 	}
+	failpoint.At("file.renamed", path)
 	return SyncDir(filepath.Dir(path))
 }
 

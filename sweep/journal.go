@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"time"
+
+	"sweep/failpoint"
 )
 
 // JournalKind is the kind of a journal entry.
@@ -25,7 +27,11 @@ const (
 	JournalReclaim JournalKind = "reclaim" // something of ours that was still alive is about to be ended: Host, Text
 	JournalLost    JournalKind = "lost"    // a host's agent is gone: Host, Text
 	JournalStop    JournalKind = "stop"    // the night is about to be stopped from outside: Text
+	JournalLink    JournalKind = "link"    // the link to a host went down, or is up again: Host, Text
+	JournalClock   JournalKind = "clock"   // a host's clock was compared with this machine's: Host, Text
+	JournalSleep   JournalKind = "sleep"   // this machine slept: Host, Text
 	JournalGrid    JournalKind = "grid"    // the night's grid is about to be replaced: Text says what changes
+	JournalRepair  JournalKind = "repair"  // damaged lines were taken out and the rest was numbered anew: Text says which
 	JournalEnd     JournalKind = "end"     // the process leaves the night: Code
 )
 
@@ -41,6 +47,7 @@ type JournalEntry struct {
 	Repeat  int         `json:"repeat,omitempty"`
 	Attempt int         `json:"attempt,omitempty"`
 	Outcome Outcome     `json:"outcome,omitempty"`
+	Sum     string      `json:"sum,omitempty"`  // of a record: the checksum of its line in cells.jsonl
 	Code    int         `json:"code,omitempty"` // exit code
 	Text    string      `json:"text,omitempty"`
 }
@@ -71,6 +78,23 @@ func OpenJournal(path string) (j *Journal, entries []JournalEntry, aside string,
 	return &Journal{file: file, seq: int64(len(entries))}, entries, aside, nil
 }
 
+// Ended reports whether whoever last had the night in dir left it by itself: its journal ends with that, or there is none.
+func Ended(dir string) (bool, error) {
+	data, err := os.ReadFile(filepath.Join(dir, journalFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	entries, good, err := ReadJournal(data)
+	if err != nil || good < len(data) {
+		return false, nil // a resume mends it, or says what does
+	}
+	entries = slices.DeleteFunc(entries, func(e JournalEntry) bool { return e.Kind == JournalRepair })
+	return len(entries) > 0 && entries[len(entries)-1].Kind == JournalEnd, nil
+}
+
 // ReadJournal reads a journal's bytes: the entries of its good lines and how many bytes those take. What
 // follows them is a torn last line. A bad line with good ones after it is an error: that is no crash of
 // ours but damage, and guessing would lose results.
@@ -85,12 +109,31 @@ func ReadJournal(data []byte) (entries []JournalEntry, good int, err error) {
 		rest := data[good+len(line):]
 		for later := range bytes.Lines(rest) {
 			if _, err := parseJournalLine(later, 0); err == nil {
-				return entries, good, fmt.Errorf("line %d is damaged (%w) and good lines follow it: the file was changed from outside; restore it or move it away to start over from the folders", len(entries)+1, lineErr)
+				return entries, good, fmt.Errorf("line %d is damaged (%w) and good lines follow it: the file was changed from outside; see what is wrong with sweep fsck, and mend it with sweep fsck --repair", len(entries)+1, lineErr)
 			}
 		}
 		return entries, good, nil
 	}
 	return entries, good, nil
+}
+
+// lineSum is the checksum of a line without its end.
+func lineSum(line []byte) string {
+	return fmt.Sprintf("%08x", crc32.Checksum(bytes.TrimSuffix(line, []byte("\n")), castagnoli))
+}
+
+// recordSums are the checksums of the records that stand, by the journal's last word on each.
+func recordSums(entries []JournalEntry) map[cellID]string {
+	sums := map[cellID]string{}
+	for _, e := range entries {
+		switch id := (cellID{e.Cell, e.Repeat}); e.Kind {
+		case JournalRecord:
+			sums[id] = e.Sum
+		case JournalRetire:
+			delete(sums, id)
+		}
+	}
+	return sums
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -108,8 +151,7 @@ func parseJournalLine(line []byte, want int64) (JournalEntry, error) {
 	if n < 1 || line[len(line)-1] != '\n' || !bytes.HasPrefix(line[n:], []byte(`,"crc":"`)) || !bytes.HasSuffix(line, []byte("\"}\n")) {
 		return e, errors.New("incomplete")
 	}
-	sum, err := strconv.ParseUint(string(line[n+len(`,"crc":"`):len(line)-len("\"}\n")]), 16, 32)
-	if err != nil || uint32(sum) != crc32.Checksum(line[:n], castagnoli) {
+	if string(line[n+len(`,"crc":"`):len(line)-len("\"}\n")]) != fmt.Sprintf("%08x", crc32.Checksum(line[:n], castagnoli)) {
 		return e, errors.New("wrong checksum")
 	}
 	if err := json.Unmarshal(append(bytes.Clone(line[:n]), '}'), &e); err != nil {
@@ -211,6 +253,7 @@ func (l *lineFile) appendLine(line []byte) error {
 	if l.broken != nil {
 		return l.broken
 	}
+	failpoint.At("line.due", l.file.Name())
 	n, err := l.file.Write(line)
 	if err == nil && n < len(line) {
 		err = io.ErrShortWrite
@@ -222,11 +265,13 @@ func (l *lineFile) appendLine(line []byte) error {
 		}
 		return err
 	}
+	failpoint.At("line.written", l.file.Name())
 	if err := l.file.Sync(); err != nil {
 		// The kernel may have dropped the pages and called them clean: a second sync would prove nothing.
 		l.broken = fmt.Errorf("%s: unusable since its disk failed: %w", l.file.Name(), err)
 		return l.broken
 	}
+	failpoint.At("line.synced", l.file.Name())
 	l.size += int64(len(line))
 	return nil
 }

@@ -259,3 +259,37 @@ func TestRecordsTornAndTwice(t *testing.T) {
 		})
 	}
 }
+
+// TestEnded: a night whose every cell has a record is still to be cleaned up when whoever wrote the last one was killed.
+func TestEnded(t *testing.T) {
+	end, open, repair := JournalEntry{Kind: JournalEnd}, JournalEntry{Kind: JournalOpen}, JournalEntry{Kind: JournalRepair}
+	for name, c := range map[string]struct {
+		entries []JournalEntry
+		torn    string
+		want    bool
+	}{
+		"ended":                  {[]JournalEntry{open, end}, "", true},
+		"killed":                 {[]JournalEntry{open, end, open}, "", false},
+		"ended, then mended":     {[]JournalEntry{open, end, repair}, "", true},
+		"killed while it writes": {[]JournalEntry{open, end}, `{"torn`, false},
+		"empty":                  {nil, "", false},
+	} {
+		dir := t.TempDir()
+		j, _, _ := openJournal(t, filepath.Join(dir, journalFile))
+		for _, e := range c.entries {
+			if err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := j.file.file.Write([]byte(c.torn))
+		if err := errors.Join(err, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Ended(dir); err != nil || got != c.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if got, err := Ended(t.TempDir()); err != nil || !got {
+		t.Errorf("without a journal: %v, %v", got, err)
+	}
+}

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"sweep/failpoint"
 )
 
 // The files of a night.
@@ -29,14 +30,21 @@ type Night struct {
 	Dir      string
 	Manifest Manifest
 	Plan     *Plan
+	// Earlier gives the launches of earlier nights that a job's forecast can use; nil: there are none.
+	Earlier func(Job) []Sighting
+	// Deadline is when this run of the night has to end; zero: nothing bounds it. [Runner.Run] sets it.
+	Deadline time.Time
 	// Recovered names files that hold what a crash had left half written, or what was damaged from outside.
 	Recovered []string
 
-	engine  *Engine // nil: its own command is not known
+	engine  *Engine           // nil: its own command is not known
+	handed  map[string]string // launch → host that it was last handed to, by processes before this one
 	lock    *os.File
 	journal *Journal
+	ballast *ballast
 
 	mu      sync.Mutex // guards what follows, and the order of journal and cells
+	full    error      // set when the disk was full and the ballast has been used up
 	cells   *lineFile
 	records []Record
 	have    map[cellID]int // index in records
@@ -51,8 +59,11 @@ type NightOptions struct {
 	Version string // of sweep
 	// Override: the plan's repeats were asked for on the command line, so that a resume asks for as many.
 	Override bool
-	Imply    bool      // a load that dies on memory implies the higher levels of its workload
-	Now      time.Time // start of the night
+	Imply    bool // a load that dies on memory implies the higher levels of its workload
+	// SkipHeadroomGiB: skip launches whose forecast leaves less headroom, the baseline apart. nil: skip none.
+	SkipHeadroomGiB *float64
+	NoFlagCheck     bool      // do not hold flags against the server's own help
+	Now             time.Time // start of the night
 }
 
 // CreateNight makes the folder of a new night: ROOT/NAME-20261129T180000Z. When it fails, nothing is left of it.
@@ -60,10 +71,12 @@ func CreateNight(o NightOptions) (n *Night, err error) {
 	if err := os.MkdirAll(o.Root, 0o755); err != nil {
 		return nil, fmt.Errorf("results directory: %w", err)
 	}
+	removeStumps(o.Root, time.Now())
 	dir, err := makeNightDir(o.Root, o.Plan.Grid.Name+"-"+o.Now.UTC().Format("20060102T150405Z"))
 	if err != nil {
 		return nil, fmt.Errorf("results directory: %w", err)
 	}
+	failpoint.Hit("night.folder")
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close(), os.RemoveAll(dir))
@@ -73,13 +86,18 @@ func CreateNight(o NightOptions) (n *Night, err error) {
 	n = &Night{Dir: dir, Plan: o.Plan, engine: o.Engine, Manifest: newManifest(o.Plan, o.Engine)}
 	n.Manifest.Night, n.Manifest.Version, n.Manifest.Created = filepath.Base(dir), o.Version, o.Now
 	n.Manifest.Override, n.Manifest.Imply = o.Override, o.Imply
+	n.Manifest.SkipHeadroomGiB, n.Manifest.NoFlagCheck = o.SkipHeadroomGiB, o.NoFlagCheck
 	if n.Manifest.Grid, err = filepath.Abs(o.Plan.Grid.Path); err != nil {
 		return n, err
 	}
 	if err := n.takeLock(); err != nil {
 		return n, err
 	}
+	failpoint.Hit("night.locked")
 	if err := WriteFile(filepath.Join(dir, gridFile), o.Plan.Grid.Source, 0o644); err != nil {
+		return n, err
+	}
+	if err := n.keepFiles(o.Plan.Grid); err != nil {
 		return n, err
 	}
 	if err := n.Manifest.write(dir); err != nil {
@@ -88,6 +106,7 @@ func CreateNight(o NightOptions) (n *Night, err error) {
 	if err := n.openFiles(); err != nil {
 		return n, err
 	}
+	failpoint.Hit("night.made")
 	return n, SyncDir(o.Root)
 }
 
@@ -169,64 +188,32 @@ func (n *Night) takeLock() error {
 
 func (n *Night) openFiles() (err error) {
 	var aside string
-	if n.journal, _, aside, err = OpenJournal(filepath.Join(n.Dir, journalFile)); err != nil {
+	var entries []JournalEntry
+	if n.journal, entries, aside, err = OpenJournal(filepath.Join(n.Dir, journalFile)); err != nil {
 		return err
 	}
 	n.noteAside(aside)
-	return n.openCells()
-}
-
-// openCells opens cells.jsonl. Lines that are damaged, or count no more, are taken out; the file as it was is
-// kept beside it. Their cells are found again in the folders of their launches, or run again.
-func (n *Night) openCells() (err error) {
-	path := filepath.Join(n.Dir, cellsFile)
-	cells, data, err := openLineFile(path)
-	if err != nil {
+	n.handed = handedTo(entries)
+	if err := n.openCells(recordSums(entries)); err != nil {
 		return err
 	}
-	n.cells = cells
-	read := readRecords(data)
-	var aside string
-	if len(read.lines) == read.whole {
-		aside, err = cells.cut(len(data)-len(read.torn), read.torn)
-	} else if aside, err = keepAside(path, "damaged", data); err == nil {
-		err = n.replaceCells(bytes.Join(read.lines, nil))
-	}
-	if err != nil {
-		return err
-	}
-	n.noteAside(aside)
-	n.setRecords(read.records)
-	n.setPlanned()
+	n.ballast = loadBallast(n.Dir)
 	return nil
 }
 
-// replaceCells puts other lines into cells.jsonl, in one step.
-func (n *Night) replaceCells(data []byte) error {
-	path := filepath.Join(n.Dir, cellsFile)
-	if err := WriteFile(path, data, 0o644); err != nil {
-		return err
-	}
-	cells, _, err := openLineFile(path)
-	if err != nil {
-		return err
-	}
-	err = n.cells.Close()
-	n.cells = cells
-	return err
-}
-
-func (n *Night) noteAside(name string) {
-	if name != "" {
-		n.Recovered = append(n.Recovered, name)
-	}
-}
-
 func (n *Night) setRecords(records []Record) {
-	n.records, n.have = records, map[cellID]int{}
+	n.records, n.have = nil, map[cellID]int{}
 	for i, r := range records {
+		n.records = append(n.records, r.bare())
 		n.have[cellID{r.Cell, r.Repeat}] = i
 	}
+}
+
+// bare is the record with what the night itself asks of it.
+func (r Record) bare() Record {
+	r.Axes, r.Values, r.Failures, r.Notes = nil, nil, nil, nil
+	r.Command, r.Evidence, r.Exit, r.Steady = "", nil, nil, nil
+	return r
 }
 
 func (n *Night) setPlanned() {
@@ -236,53 +223,11 @@ func (n *Night) setPlanned() {
 	}
 }
 
-// ReadRecords reads the records of the night in dir. It needs no lock: a line that is being written is left
-// out, and so is one that is damaged.
-func ReadRecords(dir string) ([]Record, error) {
-	data, err := os.ReadFile(filepath.Join(dir, cellsFile))
-	if err != nil {
-		return nil, err
-	}
-	return readRecords(data).records, nil
-}
-
-// recordLines is what stands in a file of records.
-type recordLines struct {
-	records []Record
-	lines   [][]byte // of the records
-	whole   int      // lines with an end: more than records when some are damaged or stand there twice
-	torn    []byte   // a last line without its end
-}
-
-// readRecords reads lines of records. Of two for one cell and repeat the later one counts.
-func readRecords(data []byte) recordLines {
-	var read recordLines
-	at := map[cellID]int{}
-	for line := range bytes.Lines(data) {
-		if line[len(line)-1] != '\n' {
-			read.torn = line
-			break
-		}
-		read.whole++
-		var r Record
-		if json.Unmarshal(line, &r) != nil || r.Cell == "" || r.Outcome == "" {
-			continue
-		}
-		id := cellID{r.Cell, r.Repeat}
-		if i, twice := at[id]; twice {
-			read.records[i], read.lines[i] = r, line
-			continue
-		}
-		at[id] = len(read.records)
-		read.records, read.lines = append(read.records, r), append(read.lines, line)
-	}
-	return read
-}
-
 // GridPath is the night's own copy of its grid.
 func (n *Night) GridPath() string { return filepath.Join(n.Dir, gridFile) }
 
-// Records returns the records so far, in the order in which they came.
+// Records returns the records so far, in the order in which they came, without what only a report needs: their values,
+// notes and evidence are in cells.jsonl, and a night of many cells must not keep them all in memory.
 func (n *Night) Records() []Record {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -317,23 +262,38 @@ func (n *Night) record(r Record) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("record of %s: %w", r.Cell, err)
 	}
-	entry := JournalEntry{Kind: JournalRecord, Host: r.Host, Cell: r.Cell, Repeat: r.Repeat, Attempt: r.Attempt, Outcome: r.Outcome}
-	if err := n.journal.Append(entry); err != nil {
+	entry := JournalEntry{Kind: JournalRecord, Host: r.Host, Cell: r.Cell, Repeat: r.Repeat, Attempt: r.Attempt, Outcome: r.Outcome, Sum: lineSum(line)}
+	if err := n.withBallast(func() error { return n.journal.Append(entry) }); err != nil {
 		return false, err
 	}
-	if err := n.cells.appendLine(append(line, '\n')); err != nil {
+	line = append(line, '\n')
+	if err := n.withBallast(func() error { return n.cells.appendLine(line) }); err != nil {
 		return false, fmt.Errorf("record of %s: %w", r.Cell, err)
 	}
 	n.have[id] = len(n.records)
-	n.records = append(n.records, r)
+	n.records = append(n.records, r.bare())
 	return true, nil
 }
 
 // Note writes an entry to the night's journal.
 func (n *Night) Note(e JournalEntry) error {
+	_, err := n.note(e)
+	return err
+}
+
+// note writes an entry and returns its number.
+func (n *Night) note(e JournalEntry) (seq int64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.journal.Append(e)
+	err = n.withBallast(func() error { return n.journal.Append(e) })
+	return n.journal.seq, err
+}
+
+// outOfRoom is why the night cannot go on although all is written: its reserve on the disk is used up.
+func (n *Night) outOfRoom() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.full
 }
 
 // Close gives the night's files and lock back.
@@ -342,6 +302,7 @@ func (n *Night) Close() error {
 		return nil
 	}
 	var errs []error
+	n.ballast.drop()
 	if n.journal != nil {
 		errs = append(errs, n.journal.Close())
 	}
@@ -370,4 +331,28 @@ func Nights(root string) ([]string, error) {
 	return slices.SortedFunc(maps.Keys(created), func(a, b string) int {
 		return cmp.Or(created[b].Compare(created[a]), cmp.Compare(b, a))
 	}), nil
+}
+
+// NightOwner is who works on the night in dir now; nil: nobody does.
+func NightOwner(dir string) (*Owner, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if free, err := tryLock(f); err != nil || free {
+		return nil, err
+	}
+	var o Owner
+	data, err := io.ReadAll(f)
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	if err != nil { // it has just taken the lock
+		return &Owner{}, nil
+	}
+	return &o, nil
 }

@@ -119,12 +119,16 @@ func (a attemptFolder) asked(c PlannedCell) bool {
 func (n *Night) recordOf(c PlannedCell, a attemptFolder, ending Ending) Record {
 	r := n.blankRecord(c, ending)
 	r.Attempt, r.Dir = a.attempt, a.dir
+	if a.job != nil && a.job.Host != "" {
+		r.Host = a.job.Host // another one where the planned host had failed
+	}
 	launch := a.launch
 	if launch == nil {
 		launch = a.ready
 	}
 	if launch != nil {
 		r.GPU, r.GPUCount, r.EngineVersion = launch.GPU, launch.GPUCount, launch.EngineVersion
+		r.Attached, r.Effective = launch.Attached, launch.Effective
 		if r.Command == "" {
 			r.Command = ShellLine(launch.Argv)
 		}
@@ -138,7 +142,8 @@ func (n *Night) recordOf(c PlannedCell, a attemptFolder, ending Ending) Record {
 		if run.WindowSeconds > 0 {
 			r.Values["window_s"] = run.WindowSeconds
 		}
-		r.Steady, r.Verdict, r.Failures = run.Steady, run.Verdict, run.Failures
+		r.Steady, r.Failures = run.Steady, run.Failures
+		r.Verdict, r.VerdictWhy, r.Client, r.Stamps = run.Verdict, run.VerdictWhy, run.Client, run.Stamps
 		for _, note := range run.Notes {
 			if !slices.Contains(r.Notes, note) {
 				r.Notes = append(r.Notes, note)
@@ -167,7 +172,7 @@ func (n *Night) blankRecord(c PlannedCell, ending Ending) Record {
 // command is a config's command line for a person: with the usual port and the model's own name instead of
 // those that kept one launch apart from all others. "" when the engine is not known.
 func (n *Night) command(c Config) string {
-	if n.engine == nil || n.engine.Argv == nil {
+	if n.engine == nil || n.engine.Argv == nil || n.Plan.Grid.Attach != "" {
 		return ""
 	}
 	command := n.Plan.Grid.Command
@@ -175,9 +180,9 @@ func (n *Night) command(c Config) string {
 		command = n.engine.Command
 	}
 	model := n.Plan.Grid.Model
-	return ShellLine(slices.Concat(command, n.engine.Argv(ServerSpec{
+	return ShellLine(n.Plan.Grid.Container.Line(n.Plan.Grid.Workdir, slices.Concat(command, n.engine.Argv(ServerSpec{
 		Model: model, ServedName: path.Base(model), Host: "127.0.0.1", Port: UsualPort, Settings: c.Settings,
-	})))
+	}))))
 }
 
 // collect makes records of what the attempts of a launch left, for cells that have none, and returns

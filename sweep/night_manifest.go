@@ -15,23 +15,28 @@ import (
 
 // Manifest is manifest.json: all that a night is to do, as it was decided at its start.
 type Manifest struct {
-	Schema    int           `json:"schema"`
-	Night     string        `json:"night"`   // the folder's name
-	Name      string        `json:"name"`    // of the grid
-	Version   string        `json:"version"` // of sweep
-	Created   time.Time     `json:"created_at"`
-	Grid      string        `json:"grid"` // the grid file that the user gave, as an absolute path
-	Repeats   int           `json:"repeats"`
-	Override  bool          `json:"repeats_override,omitempty"` // Repeats was asked for on the command line instead of the grid's
-	Imply     bool          `json:"imply"`                      // a load that dies on memory implies the higher levels of its workload
-	Engine    string        `json:"engine"`
-	Model     string        `json:"model"`
-	Hosts     []HostSpec    `json:"hosts"`
-	Baseline  string        `json:"baseline"` // Config.Key
-	Configs   []Config      `json:"configs"`  // in the order of the plan
-	Loads     []Load        `json:"loads"`
-	Workloads []Workload    `json:"workloads"`
-	Cells     []PlannedCell `json:"cells"` // in the order of the plan; Cell and Repeat together are unique
+	Schema   int       `json:"schema"`
+	Night    string    `json:"night"`   // the folder's name
+	Name     string    `json:"name"`    // of the grid
+	Version  string    `json:"version"` // of sweep
+	Created  time.Time `json:"created_at"`
+	Grid     string    `json:"grid"` // the grid file that the user gave, as an absolute path
+	Repeats  int       `json:"repeats"`
+	Override bool      `json:"repeats_override,omitempty"` // Repeats was asked for on the command line instead of the grid's
+	Imply    bool      `json:"imply"`                      // a load that dies on memory implies the higher levels of its workload
+	// SkipHeadroomGiB: launches whose forecast leaves less headroom are skipped. nil: none are.
+	SkipHeadroomGiB *float64      `json:"skip_headroom_gib,omitempty"`
+	NoFlagCheck     bool          `json:"no_flag_check,omitempty"` // flags are not held against the server's own help
+	Engine          string        `json:"engine"`
+	Model           string        `json:"model"`
+	Hosts           []HostSpec    `json:"hosts"`
+	Price           float64       `json:"price_per_hour,omitempty"` // of one host, in dollars
+	Edge            bool          `json:"accept_edge,omitempty"`    // a config that died at a higher load may be named best
+	Baseline        string        `json:"baseline"`                 // Config.Key
+	Configs         []Config      `json:"configs"`                  // in the order of the plan
+	Loads           []Load        `json:"loads"`
+	Workloads       []Workload    `json:"workloads"`
+	Cells           []PlannedCell `json:"cells"` // in the order of the plan; Cell and Repeat together are unique
 }
 
 // PlannedCell is one cell in one repeat: what will be one record.
@@ -61,6 +66,7 @@ func newManifest(plan *Plan, engine *Engine) Manifest {
 	m := Manifest{
 		Schema: Schema, Name: g.Name, Engine: g.Engine, Model: g.Model,
 		Hosts: slices.Clone(g.Hosts), Configs: plan.Configs, Loads: g.Loads, Workloads: g.Workloads,
+		Price: g.PricePerHour, Edge: g.AcceptEdge,
 	}
 	if len(m.Hosts) == 0 {
 		m.Hosts = []HostSpec{{Name: "local"}}
@@ -74,7 +80,7 @@ func newManifest(plan *Plan, engine *Engine) Manifest {
 	for i, l := range plan.Launches {
 		m.Repeats = max(m.Repeats, l.Repeat)
 		for _, load := range l.Loads {
-			seed := loadSeed(load, l.Repeat)
+			seed := loadSeed(g.Prompts, load, l.Repeat)
 			m.Cells = append(m.Cells, PlannedCell{
 				Cell: l.CellKey(load), Repeat: l.Repeat, ContentKey: contentKey(g, engine, l.Config, hosts[i], load, seed),
 				Launch: l.ID(), Host: hosts[i].Name, Config: l.Config.Key, Role: l.Role, Load: load, Seed: seed,
@@ -104,9 +110,22 @@ func shareOut(plan *Plan, hosts []HostSpec) []HostSpec {
 	return out
 }
 
-// loadSeed depends on the load and the repeat alone, so that every config meets the same requests.
-func loadSeed(load Load, repeat int) uint64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s repeat=%d", load, repeat))
+// HostOf gives each launch of the plan the host on which it is to run, in order.
+func (p *Plan) HostOf() []HostSpec {
+	hosts := p.Grid.Hosts
+	if len(hosts) == 0 {
+		hosts = []HostSpec{{Name: "local"}}
+	}
+	return shareOut(p, hosts)
+}
+
+// loadSeed depends on the load and the repeat alone, and on what the grid asks for, so that every config meets the same requests.
+func loadSeed(prompts string, load Load, repeat int) uint64 {
+	text := fmt.Appendf(nil, "%s repeat=%d", load, repeat)
+	if prompts != "" {
+		text = fmt.Appendf(text, " prompts=%s", prompts)
+	}
+	sum := sha256.Sum256(text)
 	return binary.BigEndian.Uint64(sum[:8]) >> 11
 }
 
@@ -115,24 +134,27 @@ func loadSeed(load Load, repeat int) uint64 {
 func contentKey(g *Grid, engine *Engine, c Config, host HostSpec, load Load, seed uint64) string {
 	w := g.workload(load.Workload)
 	what := struct {
-		Schema   int
-		Engine   string
-		Model    string
-		Command  []string
-		Argv     []string
-		Settings []Setting
-		Environ  []string
-		Env      Params
-		Workload Workload
-		Pools    []Pool
-		Measure  Measure
-		Seed     uint64
-		GPUs     []string
-		Simulate string
+		Schema    int
+		Engine    string
+		Model     string
+		Command   []string
+		Argv      []string
+		Settings  []Setting
+		Environ   []string
+		Env       Params
+		Workload  Workload
+		Pools     []Pool
+		Arrivals  *Arrivals `json:",omitempty"`
+		Attach    string    `json:",omitempty"`
+		Measure   Measure
+		Seed      uint64
+		GPUs      []string
+		Simulate  string
+		Container *Container `json:",omitempty"`
 	}{
 		Schema: Schema, Engine: g.Engine, Model: g.Model, Command: g.Command, Settings: c.Settings,
-		Env: slices.Clone(g.Env), Workload: w, Pools: load.Pools, Measure: g.Measure.Of(w), Seed: seed,
-		GPUs: host.GPUs, Simulate: host.Simulate,
+		Env: slices.Clone(g.Env), Workload: w.nameless(), Pools: load.Pools, Arrivals: load.Arrivals.nameless(), Attach: g.Attach, Measure: g.Measure.Of(w), Seed: seed,
+		GPUs: host.GPUs, Simulate: host.Simulate, Container: g.Container,
 	}
 	slices.SortFunc(what.Env, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })
 	if engine != nil {
@@ -148,6 +170,31 @@ func contentKey(g *Grid, engine *Engine, c Config, host HostSpec, load Load, see
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// nameless is a workload whose files count by their content alone.
+func (w Workload) nameless() Workload {
+	w.Classes = slices.Clone(w.Classes)
+	for i := range w.Classes {
+		w.Classes[i].Prompts = w.Classes[i].Prompts.nameless()
+	}
+	return w
+}
+
+func (a *Arrivals) nameless() *Arrivals {
+	if a == nil || a.Trace == nil {
+		return a
+	}
+	b := *a
+	b.Trace = a.Trace.nameless()
+	return &b
+}
+
+func (f *File) nameless() *File {
+	if f == nil {
+		return nil
+	}
+	return &File{SHA256: f.SHA256}
 }
 
 func (g *Grid) workload(name string) Workload {

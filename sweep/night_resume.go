@@ -2,8 +2,8 @@ package sweep
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 )
 
@@ -12,9 +12,14 @@ import (
 func (n *Night) retire(why func(Record) string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	data, err := os.ReadFile(filepath.Join(n.Dir, cellsFile))
+	if err != nil {
+		return err
+	}
+	read := readRecords(data) // the lines as they were announced, not as they would be written now
 	var keep []Record
 	var file bytes.Buffer
-	for _, r := range n.records {
+	for i, r := range read.records {
 		if reason := why(r); reason != "" {
 			err := n.journal.Append(JournalEntry{
 				Kind: JournalRetire, Host: r.Host, Cell: r.Cell, Repeat: r.Repeat, Attempt: r.Attempt, Outcome: r.Outcome, Text: reason,
@@ -24,14 +29,10 @@ func (n *Night) retire(why func(Record) string) error {
 			}
 			continue
 		}
-		line, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
 		keep = append(keep, r)
-		file.Write(append(line, '\n'))
+		file.Write(read.lines[i])
 	}
-	if len(keep) == len(n.records) {
+	if len(keep) == len(read.records) {
 		return nil
 	}
 	if err := n.replaceCells(file.Bytes()); err != nil {
@@ -61,6 +62,7 @@ func (n *Night) Replace(plan *Plan, engine *Engine) error {
 	old := n.Manifest
 	next.Night, next.Version, next.Created = old.Night, old.Version, old.Created
 	next.Override, next.Imply = old.Override, old.Imply
+	next.SkipHeadroomGiB, next.NoFlagCheck = old.SkipHeadroomGiB, old.NoFlagCheck
 	var err error
 	if next.Grid, err = filepath.Abs(plan.Grid.Path); err != nil {
 		return err
@@ -77,6 +79,9 @@ func (n *Night) Replace(plan *Plan, engine *Engine) error {
 		return err
 	}
 	if err := WriteFile(n.GridPath(), plan.Grid.Source, 0o644); err != nil {
+		return err
+	}
+	if err := n.keepFiles(plan.Grid); err != nil {
 		return err
 	}
 	if err := next.write(n.Dir); err != nil {

@@ -31,14 +31,20 @@ type Record struct {
 	Unacceptable  string
 	Command       string // the server's command line, for a person to paste
 	Ending
-	Steady    *bool
-	Verdict   string
-	Values    Values // facts, metrics, counts and signals
-	Failures  map[string]int
-	Notes     []string
-	StartedAt time.Time
-	EndedAt   time.Time
-	Dir       string // the attempt's folder, relative to the night
+	Steady  *bool
+	Verdict string
+	// Attached is the URL of a server that somebody else runs, Effective are its settings by its own word.
+	Attached  string
+	Effective map[string]string
+	// VerdictWhy is what speaks against the numbers, Client how requests travelled, Stamps who stamped events.
+	VerdictWhy     []string
+	Client, Stamps string
+	Values         Values // facts, metrics, counts and signals
+	Failures       map[string]int
+	Notes          []string
+	StartedAt      time.Time
+	EndedAt        time.Time
+	Dir            string // the attempt's folder, relative to the night
 }
 
 // FlatName is a parameter's key in a record: "mem-fraction-static" becomes "mem_fraction_static".
@@ -69,13 +75,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 		f.add(FlatName(p.Name), p.Value)
 	}
 	f.add("workload", r.Load.Workload)
-	f.add("concurrency", r.Load.Concurrency())
-	f.add("pools", r.Load.Pools)
-	if len(r.Load.Pools) > 1 {
-		for _, p := range r.Load.Pools {
-			f.add(p.Class+"_concurrency", p.Concurrency)
-		}
-	}
+	r.Load.addTo(&f)
 	f.add("outcome", r.Outcome)
 	f.addIf(r.Phase != "", "phase", r.Phase)
 	f.addIf(r.Cause != "", "cause", r.Cause)
@@ -86,15 +86,52 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	f.addIf(len(r.Notes) > 0, "notes", r.Notes)
 	f.addIf(r.Steady != nil, "steady", r.Steady)
 	f.addIf(r.Verdict != "", "verdict", r.Verdict)
+	f.addIf(len(r.VerdictWhy) > 0, "verdict_why", r.VerdictWhy)
+	f.addIf(r.Client != "", "client", r.Client)
+	f.addIf(r.Stamps != "", "stamps", r.Stamps)
 	f.addIf(len(r.Failures) > 0, "failures", r.Failures)
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		f.addIf(Number(r.Values[name]), name, r.Values[name])
+		key := name
+		if r.isAxis(name) {
+			key += inEffect
+		}
+		f.addIf(Number(r.Values[name]), key, r.Values[name])
 	}
 	f.addIf(r.Command != "", "command", r.Command)
+	f.addIf(r.Attached != "", "attached", r.Attached)
+	f.addIf(len(r.Effective) > 0, "effective", r.Effective)
 	f.addIf(r.Dir != "", "dir", r.Dir)
 	f.addIf(!r.StartedAt.IsZero(), "started_at", r.StartedAt)
 	f.addIf(!r.EndedAt.IsZero(), "ended_at", r.EndedAt)
 	return f.bytes()
+}
+
+// addTo writes a load's level, of a closed load as requests in flight, of an open one as requests/s.
+func (l Load) addTo(f *flatObject) {
+	add := func(prefix string, concurrency int, rate float64) {
+		if l.Open() {
+			f.add(prefix+"request_rate", rate)
+		} else {
+			f.add(prefix+"concurrency", concurrency)
+		}
+	}
+	add("", l.Concurrency(), l.Rate())
+	f.add("pools", l.Pools)
+	f.addIf(l.Arrivals != nil, "arrivals", l.Arrivals)
+	for _, p := range l.Pools {
+		if len(l.Pools) > 1 {
+			add(p.Class+"_", p.Concurrency, p.Rate)
+		}
+	}
+}
+
+// inEffect ends the key of a fact that a parameter of the same name would hide: the grid asked for max_running_requests "512", and
+// the server runs with max_running_requests_in_effect 480.
+const inEffect = "_in_effect"
+
+// isAxis reports whether a key of the record is that of a server parameter.
+func (r Record) isAxis(key string) bool {
+	return slices.ContainsFunc(r.Axes, func(p Param) bool { return FlatName(p.Name) == key })
 }
 
 func (r Record) axisNames() []string {
@@ -107,32 +144,38 @@ func (r Record) axisNames() []string {
 
 // recordKeys are the keys of a record that are not values. Every other number is one.
 type recordKeys struct {
-	Night         string         `json:"night"`
-	Cell          string         `json:"cell"`
-	ContentKey    string         `json:"content_key"`
-	Role          Role           `json:"role"`
-	Config        string         `json:"config"`
-	Repeat        int            `json:"repeat"`
-	Attempt       int            `json:"attempt"`
-	Host          string         `json:"host"`
-	GPU           string         `json:"gpu"`
-	GPUCount      int            `json:"gpu_count"`
-	Engine        string         `json:"engine"`
-	EngineVersion string         `json:"engine_version"`
-	Model         string         `json:"model"`
-	Baseline      bool           `json:"baseline"`
-	Unacceptable  string         `json:"unacceptable"`
-	Axes          []string       `json:"axes"`
-	Workload      string         `json:"workload"`
-	Pools         []Pool         `json:"pools"`
-	Notes         []string       `json:"notes"`
-	Steady        *bool          `json:"steady"`
-	Verdict       string         `json:"verdict"`
-	Failures      map[string]int `json:"failures"`
-	Command       string         `json:"command"`
-	Dir           string         `json:"dir"`
-	StartedAt     time.Time      `json:"started_at"`
-	EndedAt       time.Time      `json:"ended_at"`
+	Night         string            `json:"night"`
+	Cell          string            `json:"cell"`
+	ContentKey    string            `json:"content_key"`
+	Role          Role              `json:"role"`
+	Config        string            `json:"config"`
+	Repeat        int               `json:"repeat"`
+	Attempt       int               `json:"attempt"`
+	Host          string            `json:"host"`
+	GPU           string            `json:"gpu"`
+	GPUCount      int               `json:"gpu_count"`
+	Engine        string            `json:"engine"`
+	EngineVersion string            `json:"engine_version"`
+	Model         string            `json:"model"`
+	Baseline      bool              `json:"baseline"`
+	Unacceptable  string            `json:"unacceptable"`
+	Axes          []string          `json:"axes"`
+	Workload      string            `json:"workload"`
+	Pools         []Pool            `json:"pools"`
+	Arrivals      *Arrivals         `json:"arrivals"`
+	Notes         []string          `json:"notes"`
+	Steady        *bool             `json:"steady"`
+	Verdict       string            `json:"verdict"`
+	Attached      string            `json:"attached"`
+	Effective     map[string]string `json:"effective"`
+	VerdictWhy    []string          `json:"verdict_why"`
+	Client        string            `json:"client"`
+	Stamps        string            `json:"stamps"`
+	Failures      map[string]int    `json:"failures"`
+	Command       string            `json:"command"`
+	Dir           string            `json:"dir"`
+	StartedAt     time.Time         `json:"started_at"`
+	EndedAt       time.Time         `json:"ended_at"`
 	Ending
 }
 
@@ -148,10 +191,10 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	}
 	*r = Record{
 		Night: k.Night, Cell: k.Cell, ContentKey: k.ContentKey, Role: k.Role, Config: k.Config,
-		Load: Load{Workload: k.Workload, Pools: k.Pools}, Repeat: k.Repeat, Attempt: k.Attempt, Host: k.Host,
+		Load: Load{Workload: k.Workload, Pools: k.Pools, Arrivals: k.Arrivals}, Repeat: k.Repeat, Attempt: k.Attempt, Host: k.Host,
 		GPU: k.GPU, GPUCount: k.GPUCount, Engine: k.Engine, EngineVersion: k.EngineVersion, Model: k.Model,
 		Baseline: k.Baseline, Unacceptable: k.Unacceptable, Command: k.Command, Ending: k.Ending, Steady: k.Steady,
-		Verdict: k.Verdict, Failures: k.Failures, Notes: k.Notes, StartedAt: k.StartedAt, EndedAt: k.EndedAt, Dir: k.Dir,
+		Verdict: k.Verdict, VerdictWhy: k.VerdictWhy, Attached: k.Attached, Effective: k.Effective, Client: k.Client, Stamps: k.Stamps, Failures: k.Failures, Notes: k.Notes, StartedAt: k.StartedAt, EndedAt: k.EndedAt, Dir: k.Dir,
 		Values: Values{},
 	}
 	for _, name := range k.Axes {
@@ -162,11 +205,14 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	}
 	ofClass := map[string]bool{} // what MarshalJSON writes for each pool; "mean_concurrency" is a value
 	for _, p := range k.Pools {
-		ofClass[p.Class+"_concurrency"] = true
+		ofClass[p.Class+"_concurrency"], ofClass[p.Class+"_request_rate"] = true, true
 	}
 	for name, raw := range all {
 		var v *float64 // nil: null is no number
 		if !notValues[name] && !ofClass[name] && json.Unmarshal(raw, &v) == nil && v != nil {
+			if fact, ok := strings.CutSuffix(name, inEffect); ok && r.isAxis(fact) {
+				name = fact
+			}
 			r.Values[name] = *v
 		}
 	}
@@ -174,7 +220,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 }
 
 // notValues are the numbers of a record that are fields of their own.
-var notValues = map[string]bool{"schema": true, "repeat": true, "attempt": true, "gpu_count": true, "concurrency": true}
+var notValues = map[string]bool{"schema": true, "repeat": true, "attempt": true, "gpu_count": true, "concurrency": true, "request_rate": true}
 
 // flatObject builds a JSON object in the order of its add calls; a name that stands already is left out.
 type flatObject struct {
