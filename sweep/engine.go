@@ -24,6 +24,16 @@ type Engine struct {
 	Environ []string
 	// Preflight says why a launch cannot work on a machine, before anything is started. nil: no problem.
 	Preflight func(settings []Setting, m Machine) *Ending
+	// ModelForm says how a model of this engine lies on disk, so that it can be looked at before a launch. Empty: that
+	// is not known.
+	ModelForm ModelForm
+	// Devices is how many devices a launch with these settings needs; 0: none. nil: that is not known.
+	Devices func([]Setting) int
+	// Help lists arguments behind the command that make it print all of its flags: each list is tried in turn
+	// until one does. nil: the flags are not known before a launch.
+	Help [][]string
+	// Memory says how the settings divide device memory. nil: there are no forecasts.
+	Memory *MemoryRule
 
 	// NewLog returns a reader for one server's log.
 	NewLog func() LogReader
@@ -50,6 +60,15 @@ type Engine struct {
 	// empty result means that prompts are text.
 	Vocabulary func(ctx context.Context, get Getter, model string) ([]int, error)
 }
+
+// ModelForm is how a model lies on disk.
+type ModelForm string
+
+// The forms.
+const (
+	ModelFolder ModelForm = "folder" // config.json, weights and a tokenizer in one folder, or an id of a hub
+	ModelGGUF   ModelForm = "gguf"   // one file that holds all
+)
 
 // Getter asks the server that was launched: method, path with query, body (nil for none). It returns the status and at most 16 MiB
 // of the body.
@@ -79,6 +98,8 @@ type Machine struct {
 	GPUName            string
 	GPUMemoryBytes     int64 // of the smallest; 0: not known
 	UnifiedGPUHostPool bool
+	WeightBytes        int64     // of the checkpoint's files, all ranks together; 0: not known
+	Forecast           *Forecast // of this launch; nil: none
 }
 
 // Inspection is what a ready server says of itself.

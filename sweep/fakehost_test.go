@@ -25,23 +25,37 @@ type fakeHost struct {
 	dies func(step string) bool
 	// blocks makes the agent wait in this step until it is cancelled.
 	blocks string
+	// opens says why the host is not reached; nil: it is.
+	opens func() error
 	// says is what an agent that fails itself says when it dies.
 	says string
+	// lost makes each launch find its devices given up.
+	lost bool
 
-	mu       sync.Mutex
-	queue    []Job
-	events   []Event
-	measured map[string]int // cell and repeat → how often it was really run
-	tries    map[string]int // cell → its failures in this job
-	dead     bool
-	cancels  []bool
-	clean    bool // the second kind of Cancel does not return until it is asked to stop at once
+	mu    sync.Mutex
+	queue []Job
+	// submission is that of the jobs in the queue.
+	submission int64
+	events     []Event
+	measured   map[string]int // cell and repeat → how often it was really run
+	tries      map[string]int // cell → its failures in this job
+	dead       bool
+	cancels    []bool
+	clean      bool // the second kind of Cancel does not return until it is asked to stop at once
 }
 
 func (f *fakeHost) Name() string { return f.name }
 
+func (f *fakeHost) Open(context.Context) error {
+	if f.opens == nil {
+		return nil
+	}
+	return f.opens()
+}
+
 func (f *fakeHost) Submit(_ context.Context, jobs []Job) error {
 	f.queue, f.dead = slices.Clone(jobs), false
+	f.submission = jobs[0].Submission
 	return nil
 }
 
@@ -77,7 +91,7 @@ func (f *fakeHost) Follow(ctx context.Context, from int64, fn func(Event, int64)
 }
 
 func (f *fakeHost) emit(e Event) {
-	e.At = time.Now()
+	e.At, e.Submission = time.Now(), f.submission
 	f.events = append(f.events, e)
 }
 
@@ -120,6 +134,9 @@ func (f *fakeHost) attempt(ctx context.Context, j Job, loads []LoadJob, attempt 
 	f.emit(Event{Kind: EventLaunch, Job: j.ID, Attempt: attempt, Dir: dir})
 	if err := f.step(ctx, "launch "+j.ID); err != nil {
 		return nil, err
+	}
+	if f.lost {
+		return nil, f.giveUp(path, j, attempt)
 	}
 	result := LaunchResult{
 		Schema: Schema, Job: j.ID, Attempt: attempt, Argv: []string{"server", "--model", j.Model}, GPU: "Fake", GPUCount: 1,
@@ -169,6 +186,27 @@ func (f *fakeHost) attempt(ctx context.Context, j Job, loads []LoadJob, attempt 
 	return left, f.step(ctx, "end "+j.ID)
 }
 
+// giveUp ends a launch whose devices were given up: left for another host where there is one.
+func (f *fakeHost) giveUp(path string, j Job, attempt int) error {
+	ending := Ending{Outcome: InfraGPU, Phase: PhaseGate, Detail: "the devices were given up"}
+	result := LaunchResult{Schema: Schema, Job: j.ID, Attempt: attempt, Ending: ending}
+	for _, l := range j.Loads {
+		end := LoadEnding{Cell: l.Cell, State: "done", Ending: ending}
+		if j.Elsewhere {
+			end = LoadEnding{Cell: l.Cell, State: "left"}
+		}
+		result.Loads = append(result.Loads, end)
+	}
+	f.write(path, "launch.json", result)
+	f.emit(Event{Kind: EventEnd, Job: j.ID, Attempt: attempt, Dir: j.Dir(attempt)})
+	if !j.Elsewhere {
+		return nil
+	}
+	f.emit(Event{Kind: EventError, Job: j.ID, Text: "the devices were given up", Outcome: InfraGPU})
+	f.dead = true
+	return errDied
+}
+
 // Cancel notes what was running as aborted, as an agent does that is told to stop.
 func (f *fakeHost) Cancel(ctx context.Context, now bool) error {
 	f.cancels = append(f.cancels, now)
@@ -215,6 +253,7 @@ type heard struct {
 	recovered int
 	records   []Record
 	lost      []string
+	links     []string
 	summary   Summary
 }
 
@@ -222,8 +261,13 @@ func (h *heard) Begin(_ *Night, _ []PlannedCell, recovered []Record) {
 	h.begins++
 	h.recovered += len(recovered)
 }
-func (h *heard) Event(string, Event) {}
-func (h *heard) Record(r Record)     { h.records = append(h.records, r) }
+
+func (h *heard) Event(host string, e Event) {
+	if e.Kind == EventLink {
+		h.links = append(h.links, host+" "+e.Text)
+	}
+}
+func (h *heard) Record(r Record) { h.records = append(h.records, r) }
 func (h *heard) Lost(host string, _ error, final bool) {
 	h.lost = append(h.lost, fmt.Sprint(host, " ", final))
 }
@@ -236,9 +280,9 @@ func testPlan(hosts ...string) *Plan {
 		Path: "test.yaml", Source: []byte("name: test\n"), Name: "test", Engine: "fake", Model: "m", Command: []string{"server"},
 		Env: Params{{"HF_TOKEN", "${env:HF_TOKEN}"}}, Workloads: []Workload{{Name: "w", Classes: []Class{class}}, {Name: "v", Classes: []Class{class}}},
 		Loads: []Load{
-			{Workload: "w", Pools: []Pool{{"c", 2}}},
-			{Workload: "w", Pools: []Pool{{"c", 4}}},
-			{Workload: "v", Pools: []Pool{{"c", 8}}},
+			{Workload: "w", Pools: []Pool{{Class: "c", Concurrency: 2}}},
+			{Workload: "w", Pools: []Pool{{Class: "c", Concurrency: 4}}},
+			{Workload: "v", Pools: []Pool{{Class: "c", Concurrency: 8}}},
 		},
 		Measure: Measure{WindowMin: time.Second, WindowMax: time.Second}, Repeats: 2, Drift: true,
 	}

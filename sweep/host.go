@@ -22,6 +22,36 @@ type Host interface {
 	Cancel(ctx context.Context, now bool) error
 }
 
+// Outliving is a [Host] whose agent may have gone on while no process followed it.
+type Outliving interface {
+	Host
+	// CatchUp brings here what the agent made meanwhile.
+	CatchUp(ctx context.Context) error
+	// Working lists the jobs that an agent at work still has to do, the one it works on among them; none when no
+	// agent is at work.
+	Working(ctx context.Context) ([]Job, error)
+}
+
+// Linked is a [Host] at the end of a link.
+type Linked interface {
+	Host
+	// Open makes one try to reach the host; where that fails it is a [*LinkError]. A host that is reached stays so: what
+	// is asked of it later waits for a link that went down.
+	Open(ctx context.Context) error
+}
+
+// LinkError is a host that cannot be reached.
+type LinkError struct {
+	Err   error
+	Final bool // no further try can help: its key is not trusted, it lets nobody in, it cannot run sweep
+}
+
+// Error implements error.
+func (e *LinkError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *LinkError) Unwrap() error { return e.Err }
+
 // EventKind is the kind of an agent's event.
 type EventKind string
 
@@ -35,7 +65,9 @@ const (
 	EventCommit   EventKind = "commit"   // a load's folder has appeared: Dir
 	EventEnd      EventKind = "end"      // launch.json is written: Dir
 	EventDone     EventKind = "done"     // the queue is empty, the agent ends
-	EventError    EventKind = "error"    // the agent itself failed: Text
+	EventRecover  EventKind = "recover"  // a step is about to be taken to get devices back, or what came of it: Text
+	EventError    EventKind = "error"    // the agent itself failed: Text. With the outcome infra.gpu it gave its devices up and leaves its launches for another host
+	EventLink     EventKind = "link"     // not from an agent: what became of the way to the host: Text
 )
 
 // Event is one line of an agent's events.jsonl.
@@ -44,10 +76,13 @@ type Event struct {
 	Kind    EventKind `json:"kind"`
 	Job     string    `json:"job,omitempty"`
 	Attempt int       `json:"attempt,omitempty"`
-	Dir     string    `json:"dir,omitempty"` // relative to the night
-	Cell    string    `json:"cell,omitempty"`
-	Phase   Phase     `json:"phase,omitempty"`
-	Text    string    `json:"text,omitempty"` // one line for a person, free of control characters
-	Outcome Outcome   `json:"outcome,omitempty"`
-	Done    float64   `json:"done,omitempty"` // share of the phase or load, 0 to 1, where it is known
+	// Submission is that of the job, or of the last job that the agent took: what an agent said before the
+	// hand-over that is followed has a lower one. Clocks may be set back; this number is not.
+	Submission int64   `json:"submission,omitempty"`
+	Dir        string  `json:"dir,omitempty"` // relative to the night
+	Cell       string  `json:"cell,omitempty"`
+	Phase      Phase   `json:"phase,omitempty"`
+	Text       string  `json:"text,omitempty"` // one line for a person, free of control characters
+	Outcome    Outcome `json:"outcome,omitempty"`
+	Done       float64 `json:"done,omitempty"` // share of the phase or load, 0 to 1, where it is known
 }

@@ -31,16 +31,33 @@ func (g *Grid) Plan() (*Plan, error) {
 	baseline := configs[base]
 	baseline.Baseline = true
 	configs = slices.Insert(slices.Delete(configs, base, base+1), 0, baseline)
+	configs, err := g.only(configs)
+	if err != nil {
+		return nil, err
+	}
 	p := &Plan{Grid: g, Configs: configs}
 	for repeat := 1; repeat <= max(1, g.Repeats); repeat++ {
 		for _, c := range configs {
 			p.Launches = append(p.Launches, Launch{Config: c, Repeat: repeat, Role: RoleMeasure, Loads: g.Loads})
 		}
-		if g.Drift && len(configs) > 1 {
+		if g.Drift && len(configs) > 1 && configs[0].Baseline {
 			p.Launches = append(p.Launches, Launch{Config: baseline, Repeat: repeat, Role: RoleDrift, Loads: g.Loads[len(g.Loads)-1:]})
 		}
 	}
 	return p, nil
+}
+
+// only keeps the configs that the grid names, where it names any.
+func (g *Grid) only(configs []Config) ([]Config, error) {
+	if len(g.Only) == 0 {
+		return configs, nil
+	}
+	for _, key := range g.Only {
+		if !slices.ContainsFunc(configs, func(c Config) bool { return c.Key == key }) {
+			return nil, fmt.Errorf("plan: only: no config is named %q", key)
+		}
+	}
+	return slices.DeleteFunc(configs, func(c Config) bool { return !slices.Contains(g.Only, c.Key) }), nil
 }
 
 // expand makes the configs in the order of the grid. hit, when not nil, is called with the index of
@@ -160,6 +177,9 @@ const (
 // StartRange is what a start of this plan is taken to last: [StartFast] to [StartSlow], shorter where a
 // simulator runs faster than real time.
 func (p *Plan) StartRange() (lo, hi time.Duration) {
+	if p.Grid.Attach != "" {
+		return 0, 0
+	}
 	return p.Grid.faster(StartFast), p.Grid.faster(StartSlow)
 }
 

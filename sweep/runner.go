@@ -38,7 +38,9 @@ type Runner struct {
 	Progress Progress
 	Log      *slog.Logger
 
-	mu sync.Mutex // Progress is called one at a time
+	mu    sync.Mutex // Progress is called one at a time
+	share *sharing   // of launches among hosts
+	away  *away      // hosts that were not reached
 }
 
 // Summary says how a night stands.
@@ -99,13 +101,28 @@ const cleanTime = 90 * time.Second
 // An error is our own failure or the machine's: the disk, an agent that cannot start. Whatever
 // happens, no agent is left running and no record is lost.
 func (r *Runner) Run(ctx, now context.Context) (Summary, error) {
-	recovered, err := r.recover()
+	r.Night.Deadline = r.Night.Plan.Grid.Deadline(time.Now())
+	if r.away == nil {
+		r.away = newAway()
+	}
+	err := r.shareOut(ctx)
+	if err == nil {
+		err = r.catchUp(ctx)
+	}
+	var recovered []Record
+	if err == nil {
+		recovered, err = r.recover()
+	}
 	if err == nil {
 		r.Progress.Begin(r.Night, r.Night.Missing(), recovered)
 		p := pool.New().WithContext(ctx).WithCancelOnError()
 		for _, h := range r.Hosts {
 			p.Go(func(hostCtx context.Context) error {
-				if err := r.runHost(hostCtx, now, h); err != nil {
+				run := r.runHost
+				if r.away.is(h.Name()) {
+					run = r.reach
+				}
+				if err := run(hostCtx, now, h); err != nil {
 					return fmt.Errorf("host %s: %w", h.Name(), err)
 				}
 				return nil
@@ -116,6 +133,9 @@ func (r *Runner) Run(ctx, now context.Context) (Summary, error) {
 	interrupted := ctx.Err() != nil
 	if err == nil && !interrupted {
 		err = r.fillMissing()
+	}
+	if err == nil { // nothing of the night runs any more: what was being written when an agent was killed goes away
+		err = RemoveParts(r.Night.Dir)
 	}
 	s := r.Night.Summary()
 	s.Interrupted = interrupted && s.Recorded-s.Outcomes[Aborted] < s.Planned
@@ -129,6 +149,22 @@ func (r *Runner) Run(ctx, now context.Context) (Summary, error) {
 	}
 	r.Progress.End(s)
 	return s, err
+}
+
+// catchUp brings here what agents made while no process followed them.
+func (r *Runner) catchUp(ctx context.Context) error {
+	p := pool.New().WithContext(ctx)
+	for _, h := range r.Hosts {
+		if o, ok := h.(Outliving); ok && !r.away.is(h.Name()) {
+			p.Go(func(ctx context.Context) error {
+				if err := o.CatchUp(ctx); err != nil && ctx.Err() == nil {
+					return fmt.Errorf("host %s: %w", h.Name(), err)
+				}
+				return nil
+			})
+		}
+	}
+	return p.Wait()
 }
 
 // recover makes records of what an earlier start left in the folders, and of what follows from them.
@@ -163,7 +199,7 @@ func (r *Runner) imply() ([]Record, error) {
 	var all []Record
 	for _, c := range n.Missing() {
 		i := slices.IndexFunc(dead[c.Launch], func(d Record) bool {
-			return d.Load.Workload == c.Load.Workload && d.Load.Concurrency() < c.Load.Concurrency()
+			return c.Load.Above(d.Load)
 		})
 		if i < 0 {
 			continue
@@ -199,10 +235,12 @@ func (r *Runner) launches(cells []PlannedCell) []string {
 // fillMissing gives the cells that no agent said a word about a record that says so.
 func (r *Runner) fillMissing() error {
 	for _, c := range r.Night.Missing() {
-		err := r.write(r.Night.blankRecord(c, Ending{
-			Outcome: InfraLost, Detail: "the agent on host " + c.Host + " left no result for this cell; see agents/" + c.Host + "/agent.log",
-		}))
-		if err != nil {
+		host := r.share.hostOf(c)
+		ending := Ending{Outcome: InfraLost, Detail: "the agent on host " + host + " left no result for this cell; see agents/" + host + "/agent.log"}
+		if why := r.away.reason(host); why != nil {
+			ending = Ending{Outcome: InfraSSH, Detail: "host " + host + " was not reached: " + clipText(Printable(why.Error()))}
+		}
+		if err := r.write(r.Night.blankRecord(c, ending)); err != nil {
 			return err
 		}
 	}
@@ -223,32 +261,70 @@ func (r *Runner) told(tell func(Progress)) {
 	tell(r.Progress)
 }
 
-// runHost has one host work through its part of the night.
+// runHost has one host work through its part of the night, and through what others cannot do. A host that fails
+// is left aside as long as there is another one for its launches.
 func (r *Runner) runHost(ctx, now context.Context, h Host) error {
-	q := &hostQueue{runner: r, host: h}
-	for losses := 0; ctx.Err() == nil; {
+	handed := map[string]bool{} // launches that the host had its say about
+	for ctx.Err() == nil {
+		given := r.share.times(h.Name())
 		jobs, err := r.jobs(h.Name())
-		if err != nil || len(jobs) == 0 {
+		if err != nil {
 			return err
 		}
+		jobs = slices.DeleteFunc(jobs, func(j Job) bool { return handed[j.ID] })
+		if len(jobs) == 0 {
+			if r.share.take(h.Name(), r.Night.Missing(), r.Night.Manifest.Hosts) {
+				continue
+			}
+			if !r.share.wait(ctx, h.Name(), given, r.Hosts) {
+				return nil
+			}
+			continue
+		}
+		for _, j := range jobs {
+			handed[j.ID] = true
+		}
+		gaveUp, err := r.workThrough(ctx, now, h, jobs)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err == nil && !gaveUp {
+			continue
+		}
+		if err = r.leftAside(h.Name(), err); !errors.Is(err, errGivenUp) {
+			return err
+		}
+		r.share.takeBack(h.Name()) // the other hosts have failed meanwhile: this one says of each cell what became of it
+		clear(handed)
+	}
+	return nil
+}
+
+// workThrough has one host work through jobs. gaveUp: its agent was lost again and again.
+func (r *Runner) workThrough(ctx, now context.Context, h Host, jobs []Job) (gaveUp bool, err error) {
+	q := &hostQueue{runner: r, host: h}
+	for losses := 0; ctx.Err() == nil && len(jobs) > 0; {
 		before := len(r.Night.Records())
-		err = q.run(ctx, jobs)
+		err := q.run(ctx, jobs)
 		switch {
 		case err == nil:
-			return nil // cells that are still missing: the agent had its say
+			return false, nil // cells that are still missing: the agent had its say
 		case ctx.Err() != nil:
-			return q.stop(now)
+			return false, q.stop(now)
 		case !errors.Is(err, ErrAgentLost):
-			return errors.Join(err, q.stop(now))
+			return false, errors.Join(err, q.stop(now))
 		}
 		if losses++; len(r.Night.Records()) > before {
 			losses = 1
 		}
 		if err := q.lost(now, err, losses == maxLosses); err != nil || losses == maxLosses {
-			return err
+			return true, err
+		}
+		if jobs, err = r.jobs(h.Name()); err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // jobs builds the queue of a host from the cells that are missing.
@@ -256,7 +332,7 @@ func (r *Runner) jobs(host string) ([]Job, error) {
 	n := r.Night
 	wanted := map[string][]PlannedCell{}
 	for _, c := range n.Missing() {
-		if c.Host == host {
+		if r.share.hostOf(c) == host {
 			wanted[c.Launch] = append(wanted[c.Launch], c)
 		}
 	}
@@ -270,25 +346,27 @@ func (r *Runner) jobs(host string) ([]Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, n.job(l, cells, 1+slices.Max(append(attempts, 0))))
+		j := n.job(l, cells, host, 1+slices.Max(append(attempts, 0)))
+		j.Elsewhere = r.share.elsewhere(host, n.Manifest.Hosts)
+		jobs = append(jobs, j)
 	}
 	return jobs, nil
 }
 
 // job is one launch with the loads of cells.
-func (n *Night) job(l Launch, cells []PlannedCell, attempt int) Job {
+func (n *Night) job(l Launch, cells []PlannedCell, host string, attempt int) Job {
 	g := n.Plan.Grid
 	j := Job{
 		Schema: Schema, Night: n.Manifest.Night, ID: l.ID(), Role: l.Role, Config: l.Config, Repeat: l.Repeat, Attempt: attempt,
-		Engine: g.Engine, Model: g.Model, Host: cells[0].Host, Command: g.Command, Workdir: g.Workdir, Env: g.Env,
-		Limits: g.Limits, Imply: n.Manifest.Imply,
+		Engine: g.Engine, Model: g.Model, Host: host, Command: g.Command, Container: g.Container, Workdir: g.Workdir, Attach: g.Attach, AttachKey: g.AttachKey, Flush: g.Flush, Env: g.Env,
+		Limits: g.Limits, Remaining: Remaining(n.Deadline), Imply: n.Manifest.Imply, SkipHeadroomGiB: n.Manifest.SkipHeadroomGiB, NoFlagCheck: n.Manifest.NoFlagCheck,
 	}
 	if len(j.Command) == 0 && n.engine != nil {
 		j.Command = n.engine.Command
 	}
 	for _, h := range n.Manifest.Hosts {
 		if h.Name == j.Host {
-			j.GPUs, j.Simulate = h.GPUs, h.Simulate
+			j.GPUs, j.Simulate, j.Strangers, j.Recover = h.GPUs, h.Simulate, h.Strangers, h.Recover
 		}
 	}
 	for _, load := range l.Loads {
@@ -301,6 +379,9 @@ func (n *Night) job(l Launch, cells []PlannedCell, attempt int) Job {
 			Cell: cells[i].Cell, ContentKey: cells[i].ContentKey, Load: load, Workload: w,
 			Measure: g.Measure.Of(w), Seed: cells[i].Seed,
 		})
+	}
+	if n.Earlier != nil {
+		j.Earlier = n.Earlier(j)
 	}
 	return j
 }

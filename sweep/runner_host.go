@@ -3,59 +3,149 @@ package sweep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"time"
+
+	"sweep/failpoint"
 )
 
 // hostQueue follows one host through the jobs that were handed to it.
 type hostQueue struct {
 	runner *Runner
 	host   Host
-	jobs   map[string]Job // by ID, of the last submission
+	jobs   map[string]Job // by ID, of what is followed
+	first  int64          // number of the first submission that is followed
 	from   int64          // offset in the host's events to go on from
-	failed string         // what the agent said when it failed itself: its end is no accident then
+	failed error          // what the agent said when it failed itself: its end is no accident then
 }
+
+// errGivenUp is wrapped by the error of an agent that gave its devices up and left its launches for another host.
+var errGivenUp = errors.New("left for another host")
 
 // run hands the jobs over and follows the agent until its queue is done.
 func (q *hostQueue) run(ctx context.Context, jobs []Job) error {
 	r := q.runner
-	q.jobs = map[string]Job{}
-	var ids []string
-	for _, j := range jobs {
-		q.jobs[j.ID] = j
-		ids = append(ids, j.ID)
+	jobs, err := q.takeOver(ctx, jobs)
+	if err != nil {
+		return err
 	}
-	for some := range slices.Chunk(ids, 100) { // an entry's length is bounded
-		if err := r.Night.Note(JournalEntry{Kind: JournalSubmit, Host: q.host.Name(), Jobs: some}); err != nil {
+	if len(jobs) > 0 {
+		if err := q.handOver(ctx, jobs); err != nil {
 			return err
 		}
 	}
-	began := time.Now()
-	if err := q.host.Submit(ctx, jobs); err != nil {
-		return err
-	}
-	err := q.host.Follow(ctx, q.from, func(e Event, next int64) error {
+	err = q.host.Follow(ctx, q.from, func(e Event, next int64) error {
 		q.from = next
 		job, ours := q.jobs[e.Job]
-		if e.Attempt == 0 && e.At.Before(began) || e.Job != "" && !ours || e.Attempt != 0 && e.Attempt < job.Attempt {
+		if e.Submission < q.first || e.Job != "" && !ours {
 			return nil // said before this submission
 		}
 		r.told(func(p Progress) { p.Event(q.host.Name(), e) })
 		if e.Kind == EventError {
-			q.failed = e.Text
+			q.failed = errors.New(Printable(e.Text))
+		}
+		if e.Kind == EventError && e.Outcome == InfraGPU {
+			q.failed = fmt.Errorf("%w: %w", errGivenUp, q.failed)
 		}
 		if e.Kind != EventCommit && e.Kind != EventEnd || !ours {
 			return nil
 		}
-		return q.collect(ctx, job, max(e.Attempt, job.Attempt), false)
+		if err := q.collect(ctx, job, max(e.Attempt, job.Attempt), false); err != nil {
+			return err
+		}
+		return r.Night.outOfRoom()
 	})
 	switch {
-	case errors.Is(err, ErrAgentLost) && q.failed != "":
-		return errors.New(Printable(q.failed))
+	case errors.Is(err, ErrAgentLost) && q.failed != nil:
+		return q.failed
 	case err != nil:
 		return err
 	}
 	return q.collectAll(ctx)
+}
+
+// takeOver leaves an agent at work that was handed these jobs earlier: those that it still has to do are followed as
+// they are, and what is returned is to be handed over as well. An agent that works on something else is stopped.
+func (q *hostQueue) takeOver(ctx context.Context, jobs []Job) ([]Job, error) {
+	q.jobs, q.first = map[string]Job{}, 0
+	o, ok := q.host.(Outliving)
+	if !ok {
+		return jobs, nil
+	}
+	working, err := o.Working(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range working {
+		if i := slices.IndexFunc(jobs, func(j Job) bool { return j.ID == w.ID }); i >= 0 && !holdsAll(w, jobs[i]) || !q.runner.planned(w.ID) {
+			return jobs, q.host.Cancel(ctx, false)
+		}
+	}
+	var left []Job
+	for _, j := range jobs {
+		if i := slices.IndexFunc(working, func(w Job) bool { return w.ID == j.ID }); i >= 0 {
+			q.jobs[j.ID] = working[i]
+			q.first = least(q.first, working[i].Submission)
+		} else {
+			left = append(left, j)
+		}
+	}
+	return left, nil
+}
+
+// holdsAll reports whether a job measures all that another would.
+func holdsAll(j, other Job) bool {
+	return !slices.ContainsFunc(other.Loads, func(l LoadJob) bool {
+		return !slices.ContainsFunc(j.Loads, func(have LoadJob) bool { return have.ContentKey == l.ContentKey && have.Cell == l.Cell })
+	})
+}
+
+// planned reports whether a launch belongs to the night's plan.
+func (r *Runner) planned(launch string) bool {
+	return slices.ContainsFunc(r.Night.Plan.Launches, func(l Launch) bool { return l.ID() == launch })
+}
+
+// least is the lower of two submissions' numbers; 0 is none.
+func least(a, b int64) int64 {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// handOver announces jobs and gives them to the host.
+func (q *hostQueue) handOver(ctx context.Context, jobs []Job) error {
+	if err := q.announce(jobs); err != nil {
+		return err
+	}
+	failpoint.Hit("submit.announced")
+	if err := q.host.Submit(ctx, jobs); err != nil {
+		return err
+	}
+	failpoint.Hit("submit.done")
+	return nil
+}
+
+// announce writes into the journal what is about to be handed over, and numbers it.
+func (q *hostQueue) announce(jobs []Job) error {
+	var ids []string
+	var last int64
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	for some := range slices.Chunk(ids, 100) { // an entry's length is bounded
+		number, err := q.runner.Night.note(JournalEntry{Kind: JournalSubmit, Host: q.host.Name(), Jobs: some})
+		if err != nil {
+			return err
+		}
+		last = number
+	}
+	q.first = least(q.first, last)
+	for i := range jobs {
+		jobs[i].Submission = last
+		q.jobs[jobs[i].ID] = jobs[i]
+	}
+	return nil
 }
 
 // collect fetches an attempt and writes the records of what stands in it.
@@ -118,6 +208,9 @@ func (q *hostQueue) stop(now context.Context) error {
 	defer cancelAll()
 	if err != nil && clean.Err() != nil {
 		err = q.host.Cancel(ctx, true)
+	}
+	if err == nil {
+		noteErr = errors.Join(noteErr, r.Night.Note(JournalEntry{Kind: JournalStop, Host: q.host.Name(), Text: AgentStopped}))
 	}
 	return errors.Join(err, q.collectAll(ctx), noteErr)
 }

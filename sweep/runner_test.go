@@ -69,7 +69,10 @@ func (w *world) run(ctx, now context.Context) (Summary, error) {
 		h.night = w.dir
 		r.Hosts = append(r.Hosts, h)
 	}
-	s, err := r.Run(ctx, now)
+	s, err := n.Summary(), r.Open(ctx)
+	if err == nil {
+		s, err = r.Run(ctx, now)
+	}
 	if err := n.Close(); err != nil {
 		w.t.Error(err)
 	}
