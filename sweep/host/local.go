@@ -11,11 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/sweep"
 	"sweep/sweep/proc"
 )
@@ -36,7 +37,8 @@ type Local struct {
 
 	patience time.Duration // instead of nowTime, in tests
 
-	child int // pid of the agent that this process started, to be waited for; 0: none
+	mu    sync.Mutex // guards child: a relay asks in several goroutines
+	child int        // pid of the agent that this process started, to be waited for; 0: none
 }
 
 // Dir is the agent's folder in a night.
@@ -54,8 +56,15 @@ func (l *Local) Submit(ctx context.Context, jobs []sweep.Job) error {
 	if err := os.MkdirAll(queue, 0o755); err != nil {
 		return err
 	}
-	working := l.alive()
+	// The lock is taken here and handed to the agent: between its fork and its first own step nobody takes it
+	// for absent, however this process ends.
+	lock, err := l.takeLock(ctx)
+	if err != nil {
+		return err
+	}
+	working := lock == nil
 	if !working {
+		defer lock.Close()
 		if err := supersede(queue); err != nil {
 			return err
 		}
@@ -76,61 +85,37 @@ func (l *Local) Submit(ctx context.Context, jobs []sweep.Job) error {
 	if working {
 		return nil
 	}
-	return l.start(ctx)
+	return l.start(ctx, lock)
 }
 
-// supersede takes the unfinished jobs out of a queue; their files are kept under another name.
-func supersede(queue string) error {
-	open, err := unfinished(queue)
-	if err != nil {
-		return err
-	}
-	for _, name := range open {
-		if err := os.Rename(filepath.Join(queue, name+".json"), filepath.Join(queue, name+".superseded")); err != nil {
-			return err
+// takeLock takes the lock of the agent's folder; nil: an agent is at work, and has said who it is.
+func (l *Local) takeLock(ctx context.Context) (*os.File, error) {
+	l.reap()
+	path := filepath.Join(l.dir(), "lock")
+	for end := time.Now().Add(cmp.Or(l.patience, comesUp)); ; {
+		lock, err := tryLock(path)
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		if l.alive() {
+			return nil, nil
+		}
+		if time.Now().After(end) {
+			return nil, nameless(path)
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return nil
 }
 
-// unfinished lists the jobs of a queue without the file that says they are done, by number.
-func unfinished(queue string) ([]string, error) {
-	entries, err := os.ReadDir(queue)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var open []string
-	done := map[string]bool{}
-	for _, e := range entries {
-		name, ext, _ := strings.Cut(e.Name(), ".")
-		switch ext {
-		case "json":
-			open = append(open, name)
-		case "done":
-			done[name] = true
-		}
-	}
-	return slices.DeleteFunc(open, func(name string) bool { return done[name] }), nil
+// nameless is the error of a lock that is held by nobody knows whom.
+func nameless(lock string) error {
+	return fmt.Errorf("an agent is at work, but agent.json does not say which process it is: end the one that holds %s, as fuser shows it", lock)
 }
 
-// nextNumber is one more than the highest number that was ever in a queue.
-func nextNumber(queue string) (int, error) {
-	entries, err := os.ReadDir(queue)
-	if err != nil {
-		return 0, err
-	}
-	next := 1
-	for _, e := range entries {
-		var n int
-		if _, err := fmt.Sscanf(e.Name(), "%d.", &n); err == nil {
-			next = max(next, n+1)
-		}
-	}
-	return next, nil
-}
-
-// start starts the agent and waits until its file says who it is.
-func (l *Local) start(ctx context.Context) error {
+// start starts the agent, gives it the lock, and waits until its file says who it is.
+func (l *Local) start(ctx context.Context, lock *os.File) error {
 	dir := l.dir()
 	if err := os.Remove(filepath.Join(dir, "agent.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -139,14 +124,20 @@ func (l *Local) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("agent.due")
 	defer log.Close()
 	said, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	if l.child, err = startDetached(append(sweep.Startable(l.Agent), dir, "--out", l.Night), l.Env, log); err != nil {
+	child, err := startDetached(append(sweep.Startable(l.Agent), dir, "--out", l.Night), l.Env, log, lock)
+	if err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}
+	l.mu.Lock()
+	l.child = child
+	l.mu.Unlock()
+	failpoint.Hit("agent.forked")
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
@@ -158,7 +149,11 @@ func (l *Local) start(ctx context.Context) error {
 			if done, err := unfinished(filepath.Join(dir, "queue")); err == nil && len(done) == 0 {
 				return nil // so short a queue that it was done before we looked
 			}
-			return fmt.Errorf("start the agent: it ended at once (%s)%s", how, tail(log.Name(), said))
+			err := fmt.Errorf("start the agent: it ended at once (%s)%s", how, tail(log.Name(), said))
+			if strings.HasPrefix(how, "signal ") { // somebody killed it, which another one may be spared
+				err = fmt.Errorf("%w: %w", sweep.ErrAgentLost, err)
+			}
+			return err
 		}
 		if err := pause(ctx); err != nil {
 			l.kill()
@@ -208,24 +203,27 @@ func readIdentity(dir string) (proc.Identity, error) {
 }
 
 // comesUp bounds the wait for an agent that has taken its lock to say who it is.
-const comesUp = 3 * time.Second
+const comesUp = 10 * time.Second
 
 // identity is who the agent of the folder is or was. When agent.json names no living one, the folder's lock, which
 // ends with its process, must prove that none is at work: the file may be damaged, or not written yet.
 func (l *Local) identity(ctx context.Context) (proc.Identity, error) {
 	lock := filepath.Join(l.dir(), "lock")
-	for end := time.Now().Add(comesUp); ; {
+	for end := time.Now().Add(cmp.Or(l.patience, comesUp)); ; {
 		id, err := readIdentity(l.dir())
 		if err == nil && id.Alive() {
 			return id, nil
 		}
-		switch free, lockErr := unlocked(lock); {
+		if _, err := os.Stat(lock); errors.Is(err, fs.ErrNotExist) {
+			return proc.Identity{}, nil
+		}
+		switch free, lockErr := tryLock(lock); {
 		case lockErr != nil:
 			return id, lockErr
-		case free:
-			return proc.Identity{}, nil
+		case free != nil:
+			return proc.Identity{}, free.Close()
 		case time.Now().After(end):
-			return id, fmt.Errorf("an agent is at work, but agent.json does not say which process it is: end the one that holds %s, as fuser shows it", lock)
+			return id, nameless(lock)
 		}
 		if err := pause(ctx); err != nil {
 			return id, err
@@ -297,6 +295,18 @@ func readEvents(path string, from int64, fn func(e sweep.Event, next int64) erro
 		}
 	}
 	return from, nil
+}
+
+// CatchUp implements [sweep.Outliving]: the agent writes into the night itself.
+func (l *Local) CatchUp(ctx context.Context) error { return ctx.Err() }
+
+// Working implements [sweep.Outliving].
+func (l *Local) Working(context.Context) ([]sweep.Job, error) {
+	reply, err := l.working()
+	if err != nil || !reply.Alive {
+		return nil, err
+	}
+	return reply.Jobs, nil
 }
 
 // Fetch implements [sweep.Host]: the agent writes into the night itself.

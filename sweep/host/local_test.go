@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,8 +13,11 @@ import (
 	"sweep/sweep/host/conformance"
 )
 
-// TestMain makes the test binary an agent when it is started as one.
+// TestMain makes the test binary an agent or a relay when it is started as one.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "relay" && os.Args[2] == "--root" {
+		os.Exit(relay(os.Args[3]))
+	}
 	if len(os.Args) == 5 && os.Args[1] == "agent" && os.Args[3] == "--out" {
 		os.Exit(conformance.Agent(os.Args[2], os.Args[4]))
 	}
@@ -21,7 +25,28 @@ func TestMain(m *testing.M) {
 		fmt.Println("this is no agent \x1b[31m")
 		os.Exit(9)
 	}
+	if len(os.Args) == 5 && os.Args[1] == "late-agent" {
+		for { // until the test lets it come up: nothing of it is there to wait on
+			if _, err := os.Stat(filepath.Join(os.Args[2], "go")); err == nil {
+				os.Exit(conformance.Agent(os.Args[2], os.Args[4]))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 	os.Exit(m.Run())
+}
+
+// relay is the main of the process at a link's end.
+func relay(root string) int {
+	self, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	r := &Relay{Root: root, Agent: []string{self, "agent"}, patience: 300 * time.Millisecond}
+	if err := r.Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+		return 1
+	}
+	return 0
 }
 
 func local(t *testing.T, night, mode string) *Local {

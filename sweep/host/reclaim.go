@@ -46,6 +46,31 @@ func Reclaim(ctx context.Context, night string, say func(host, what string) erro
 	return reclaimLaunches(ctx, night, "", say)
 }
 
+// ReclaimOrphans ends the servers of a night that have lost their agent. Agents at work are left at work.
+func ReclaimOrphans(ctx context.Context, night string, say func(host, what string) error) error {
+	entries, err := os.ReadDir(filepath.Join(night, "agents"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		l := &Local{ID: e.Name(), Night: night}
+		id, err := l.identity(ctx)
+		if err != nil {
+			return fmt.Errorf("agent of host %s: %w", e.Name(), err)
+		}
+		if id.Alive() {
+			continue
+		}
+		if err := supersede(filepath.Join(l.dir(), "queue")); err != nil {
+			return err
+		}
+		if err := reclaimLaunches(ctx, night, e.Name(), say); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stopTime is how long an agent may take to stop its server cleanly before it is told to kill.
 const stopTime = 30 * time.Second
 

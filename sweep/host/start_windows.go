@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-func startDetached(_, _ []string, _ *os.File) (int, error) {
+func startDetached(_, _ []string, _, _ *os.File) (int, error) {
 	return 0, errors.New("launches run on Linux only; on Windows sweep plans, validates and reports")
 }
 
@@ -13,4 +13,4 @@ func (l *Local) reap() (ended bool, how string) { return false, "" }
 
 func (l *Local) kill() {}
 
-func unlocked(string) (bool, error) { return true, nil }
+func tryLock(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package host
+
+// lowly does nothing here: launches run on Linux only.
+func lowly() {}
