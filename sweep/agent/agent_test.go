@@ -49,7 +49,14 @@ func (n *night) job(how string, loads ...string) sweep.Job {
 	job.Repeat = 1
 	job.Config = sweep.Config{Key: how, Settings: []sweep.Setting{{Name: "how", Values: []string{how}}}}
 	job.Command = []string{n.opt.Self, "serve"}
-	job.Limits = sweep.Limits{Start: 20 * time.Second, Stall: 10 * time.Second, LoadStall: 800 * time.Millisecond, Stop: 500 * time.Millisecond}
+	// A busy machine keeps a good server waiting; only what is waited out is short.
+	job.Limits = sweep.Limits{Start: 60 * time.Second, Stall: 30 * time.Second, LoadStall: 20 * time.Second, Stop: 10 * time.Second}
+	switch how {
+	case "stalls":
+		job.Limits.LoadStall = 800 * time.Millisecond
+	case "deaf":
+		job.Limits.Stop = 500 * time.Millisecond
+	}
 	for i := range job.Loads {
 		l := &job.Loads[i]
 		l.Workload = sweep.Workload{Name: l.Load.Workload, Classes: []sweep.Class{
@@ -148,7 +155,7 @@ func TestGoodLaunch(t *testing.T) {
 	n := newNight(t)
 	job := n.job("ready", "a@1", "a@3", "b@2")
 	for i := range job.Loads {
-		job.Loads[i].Measure.WindowMin = time.Second
+		job.Loads[i].Measure.WindowMin = 3 * time.Second // several looks at the server, on a busy machine too
 	}
 	job.Env = sweep.Params{{Name: "TOKEN", Value: "${env:SECRET_OF_TEST}"}}
 	n.opt.Environ = append(os.Environ(), "SECRET_OF_TEST=do-not-tell-anybody")
@@ -255,10 +262,35 @@ func TestEndings(t *testing.T) {
 					t.Error("a server was started")
 				}
 			}
+			if tt.how == "refuses" || tt.how == "fails" {
+				n.checkAnswer(results[len(results)-1], map[string]string{"refuses": "longer than the model's context", "fails": "internal"}[tt.how])
+			}
 			if tt.how == "deaf" && (results[0].Exit == nil || results[0].Exit.Signal != 9 || results[0].Exit.By != "sweep") {
 				t.Errorf("exit %+v, want killed by sweep", results[0].Exit)
 			}
 		})
+	}
+}
+
+// checkAnswer: the evidence of a load that a living server refused or failed is what it answered, in the load's own requests.jsonl.
+func (n *night) checkAnswer(r sweep.LaunchResult, text string) {
+	n.t.Helper()
+	e := r.Loads[0].Evidence
+	if e == nil || !strings.Contains(e.Text, text) {
+		n.t.Fatalf("evidence %+v, want %q", e, text)
+	}
+	data, err := os.ReadFile(filepath.Join(n.opt.Out, e.File))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var q struct{ Reason string }
+	line, _, _ := strings.Cut(string(data[e.Offset:]), "\n")
+	if err := json.Unmarshal([]byte(line), &q); err != nil || q.Reason != e.Text || strings.Split(string(data), "\n")[e.Line-1] != line {
+		n.t.Errorf("%v: line %d, at byte %d: %.200q, not %q", err, e.Line, e.Offset, line, e.Text)
+	}
+	var run sweep.LoadResult
+	if err := readJSON(filepath.Join(n.opt.Out, filepath.Dir(e.File), "run.json"), &run); err != nil || run.Evidence == nil || *run.Evidence != *e {
+		n.t.Errorf("%v: run.json has the evidence %+v, launch.json %+v", err, run.Evidence, e)
 	}
 }
 

@@ -55,7 +55,7 @@ func settle(job sweep.Job, history []sweep.LaunchResult, ends []loadEnd) []sweep
 
 // higher reports whether a is a higher level of b's workload.
 func higher(a, b sweep.Load) bool {
-	return a.Workload == b.Workload && a.Concurrency() > b.Concurrency()
+	return a.Above(b)
 }
 
 func impliedBy(end loadEnd) sweep.Ending {

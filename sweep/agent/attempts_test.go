@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -168,5 +170,44 @@ func TestNextSkipsCommitted(t *testing.T) {
 	left := next(job, nil, map[string]bool{"key a@1": true})
 	if len(left) != 1 || left[0].Cell != "a@2" {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// An attempt whose agent is gone is ended by what its own job.json asked for; what the job still has to do stays as it is. One that
+// was killed before it had a job.json, or anything else, is ended too.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]bool{"with its job": true, "before anything was written": false} {
+		out := t.TempDir()
+		job := testJob("a@1", "a@2", "b@1")
+		want := slices.Clone(job.Loads)
+		dir := filepath.Join(out, job.Dir(2))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		asked := job
+		asked.Loads = job.Loads[2:]
+		if left {
+			if err := writeJSON(filepath.Join(dir, "job.json"), asked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		past, err := readPast(out, job)
+		if err != nil || !slices.Equal(past.orphans, []int{2}) {
+			t.Fatalf("%s: orphans %v, %v", name, past.orphans, err)
+		}
+		r, err := adopt(out, job, 2, past)
+		if err != nil || r.Outcome != sweep.InfraLost || r.Detail != "the agent was gone before this launch ended" {
+			t.Errorf("%s: %+v, %v", name, r.Ending, err)
+		}
+		if n := len(r.Loads); left && (n != 1 || r.Loads[0].Cell != "b@1") || !left && n != 3 {
+			t.Errorf("%s: loads %+v", name, r.Loads)
+		}
+		if !slices.EqualFunc(job.Loads, want, func(a, b sweep.LoadJob) bool { return a.Cell == b.Cell && a.ContentKey == b.ContentKey }) {
+			t.Errorf("%s: the job's loads are now %+v", name, job.Loads)
+		}
+		if again, err := readPast(out, job); err != nil || len(again.orphans) > 0 || len(again.history) != 1 {
+			t.Errorf("%s: afterwards %+v, %v", name, again, err)
+		}
 	}
 }

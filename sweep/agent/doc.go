@@ -10,6 +10,9 @@
 // the agent's events (events.jsonl) and who it is (agent.json). Below Out it makes the folder of each
 // attempt: job.json, owner.json, command.sh, server.log, metrics.jsonl, gpu.jsonl, ready.json once the
 // server is proved ready, a folder for each load, which appears by one rename, and launch.json last.
+// A job may name a server that somebody else runs instead: then only loads run, by the same road, and of the files about a
+// process there are none.
+//
 // A load that is to be tried again leaves its evidence in left-load=…/.
 //
 // The agent may be killed at any moment and started again: it finds out what is done from these files.

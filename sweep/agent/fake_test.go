@@ -20,12 +20,17 @@ import (
 	"time"
 
 	"sweep/sweep"
+	"sweep/sweep/engine"
 	"sweep/sweep/proc"
+	"sweep/sweep/proc/proctest"
 	"sweep/sweep/simulate"
 )
 
 // The test binary is also the supervisor, the agent, the server and the simulator, by its first argument.
 func TestMain(m *testing.M) {
+	if code, is := proctest.Client(); is {
+		os.Exit(code)
+	}
 	if code, is := simulate.RunChild(); is {
 		os.Exit(code)
 	}
@@ -39,8 +44,11 @@ func TestMain(m *testing.M) {
 		case "simulate":
 			os.Exit(simulate.Main(context.Background(), os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 		case "agent":
-			err := Run(context.Background(), Options{Dir: os.Args[2], Out: os.Args[3], Self: os.Args[0],
-				Engine: func(string) (*sweep.Engine, bool) { return fakeEngine(nil), true }})
+			opt := Options{Dir: os.Args[2], Out: os.Args[3], Self: os.Args[0], Engine: func(string) (*sweep.Engine, bool) { return fakeEngine(nil), true }}
+			if len(os.Args) > 5 { // of a real engine, with the program that is its own simulator
+				opt.Engine, opt.Self, opt.Supervisor = engine.Lookup, os.Args[5], []string{os.Args[0], "supervise"}
+			}
+			err := Run(context.Background(), opt)
 			if err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
@@ -58,7 +66,8 @@ func fakeServer(args []string) int {
 	fs := flag.NewFlagSet("serve", flag.ExitOnError)
 	port := fs.Int("port", 0, "")
 	name := fs.String("name", "", "")
-	how := fs.String("how", "", "ready, dies, crashes, hangs, slow, oom-under-load, crash-under-load, stalls, shuts, fails, refuses, deaf, liar, wrong-name, idle-death")
+	how := fs.String("how", "", "ready, dies, crashes, hangs, slow, oom-under-load, crash-under-load, stalls, shuts, fails, refuses, deaf, liar, wrong-name, idle-death, counts-otherwise")
+	key := fs.String("key", "", "API key that all routes but /health ask for")
 	_ = fs.Parse(args)
 	fmt.Println("phase weights")
 	switch *how {
@@ -96,7 +105,14 @@ func fakeServer(args []string) int {
 	mux.HandleFunc("POST /v1/completions", f.complete)
 	fmt.Println("fact kv_tokens 1234")
 	fmt.Println("ready")
-	if err := http.ListenAndServe(fmt.Sprintf("127.0.0.1:%d", *port), mux); err != nil {
+	guard := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if *key != "" && r.URL.Path != "/health" && r.Header.Get("Authorization") != "Bearer "+*key {
+			http.Error(w, `{"error":"Unauthorized"}`, http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	if err := http.ListenAndServe(fmt.Sprintf("127.0.0.1:%d", *port), guard); err != nil {
 		fmt.Println("sign busy.port", err)
 	}
 	return 1
@@ -147,6 +163,10 @@ func (f *fake) complete(w http.ResponseWriter, r *http.Request) {
 	if f.served.Add(1) > 1 && f.misbehave(w, running) {
 		return
 	}
+	prompt := len(ask.Prompt)
+	if f.how == "counts-otherwise" && f.served.Load() > 1 {
+		prompt++
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	flusher := w.(http.Flusher)
 	for i := 1; i <= ask.MaxTokens; i++ {
@@ -163,7 +183,7 @@ func (f *fake) complete(w http.ResponseWriter, r *http.Request) {
 			f.tokens.Add(int64(i))
 		}
 		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"text\":\"x\",\"finish_reason\":%s}],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\n",
-			finish, len(ask.Prompt), i, len(ask.Prompt)+i)
+			finish, prompt, i, prompt+i)
 		flusher.Flush()
 		if r.Context().Err() != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/sweep"
 )
 
@@ -74,7 +75,9 @@ func (l *lines) add(v any, sync bool) error {
 		return l.err
 	}
 	if _, l.err = l.f.Write(append(data, '\n')); l.err == nil && sync {
+		failpoint.Hit("event.written")
 		l.err = l.f.Sync()
+		failpoint.Hit("event.synced")
 	}
 	return l.err
 }
@@ -93,12 +96,15 @@ func (l *lines) close() error {
 }
 
 // events writes an agent's events.jsonl.
-type events struct{ lines *lines }
+type events struct {
+	lines      *lines
+	submission int64 // of the job under way
+}
 
 // emit writes an event. Those that announce something on disk are on disk themselves when it returns.
 func (e *events) emit(ev sweep.Event) error {
-	ev.At = time.Now()
+	ev.At, ev.Submission = time.Now(), e.submission
 	ev.Text = sweep.Printable(ev.Text)
-	synced := ev.Kind == sweep.EventCommit || ev.Kind == sweep.EventEnd || ev.Kind == sweep.EventDone || ev.Kind == sweep.EventError
+	synced := ev.Kind == sweep.EventCommit || ev.Kind == sweep.EventEnd || ev.Kind == sweep.EventDone || ev.Kind == sweep.EventRecover || ev.Kind == sweep.EventError
 	return e.lines.add(ev, synced)
 }

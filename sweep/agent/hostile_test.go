@@ -78,7 +78,7 @@ func TestNeverProvedSaysWhy(t *testing.T) {
 				tt.bend(n.engine)
 			}
 			job := n.job(tt.how, "w@1")
-			job.Limits.Stall = time.Second
+			job.Limits.Stall = 3 * time.Second // its server has to come up within it
 			n.submit(job)
 			if err := n.run(t.Context()); err != nil {
 				t.Fatal(err)

@@ -13,26 +13,31 @@ import (
 // judge says how a load ended, and whether its server is over.
 func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool) {
 	complete := m.runErr == nil && m.run.Complete
-	if ctx.Err() != nil && !complete && !isDone(l.server.Done()) {
-		return l.aborted(), true
+	if ctx.Err() != nil && !complete && !isDone(l.gone()) {
+		return l.aborted(ctx), true
 	}
 	stalled := errors.Is(m.runErr, loadgen.ErrStalled)
-	died := isDone(l.server.Done()) && !complete
+	died := isDone(l.gone()) && !complete
 	e, ok := judgeRun(m.run, m.runErr, m.simBegan, m.simEnded)
 	why := fmt.Sprintf("no byte of an answer for %s while requests were open", l.limits.LoadStall)
 	if !died && !stalled && failing(e) {
 		why = fmt.Sprintf("%s; its process lives, but for %s it did not answer GET %s", e.Detail, l.agent.opt.DyingTime, l.engine.Health)
 		stalled, died = l.dying(ctx)
+		if !stalled && !died && e.Detail == emptyWindow {
+			e.Detail += ": make the window longer or the requests shorter"
+		}
 	}
 	if tokens, counted := m.run.Values["output_tokens"]; !died && !stalled && counted && tokens == 0 && (e.Outcome == sweep.OK || e.Outcome == sweep.ClientBound) {
 		// The window was too short for its silence to count as a stall, so the server is asked again.
 		if _, err := l.askOnce(ctx, fixedPrompts()[0]); err != nil && ctx.Err() == nil {
-			stalled, died = !isDone(l.server.Done()), isDone(l.server.Done())
+			stalled, died = !isDone(l.gone()), isDone(l.gone())
 		} else {
 			e, ok = sweep.Ending{Outcome: sweep.LoadFailed, Phase: sweep.PhaseLoad, Detail: "not one token arrived in the window, and the server answers"}, false
 		}
 	}
 	switch {
+	case (died || stalled) && l.attached():
+		e = l.lost(ctx, why)
 	case died:
 		e = l.postmortem(sweep.Autopsy{Loading: true})
 	case stalled:
@@ -40,10 +45,13 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 		e.Detail = join(e.Detail, why)
 	}
 	if ctx.Err() != nil && e.Outcome != sweep.OK && e.Exit != nil && e.Exit.By != "server" {
-		e = l.aborted() // a signal to everything took the server along
+		e = l.aborted(ctx) // a signal to everything took the server along
 	}
 	if died || stalled {
 		e.Phase = sweep.PhaseLoad
+	}
+	if text := poolTooSmall(e, m.run, m.job, l.result.Facts); text != "" {
+		e.Outcome, e.Detail = sweep.KVTooSmall, text+"; "+e.Detail
 	}
 	busy := false
 	if e.Outcome == sweep.OK || e.Outcome == sweep.ClientBound {
@@ -53,7 +61,7 @@ func (l *launch) judge(ctx context.Context, m *measurement) (sweep.Ending, bool)
 	}
 	m.result.Ending = e
 	l.gather(m, !ok || died || stalled)
-	return e, died || stalled || busy || e.Outcome == sweep.Aborted
+	return e, died || stalled || busy || cut(e.Outcome)
 }
 
 // failing reports endings behind which a dying server may stand: it cuts its streams seconds before its
@@ -77,6 +85,8 @@ func judgeRun(r loadgen.Result, err error, before, after simulatorState) (e swee
 		e.Detail = fmt.Sprintf("%d of %d requests failed; the first: %s", r.Failed, all, sweep.Printable(r.FirstFailure))
 	case errors.Is(err, loadgen.ErrFailing) && r.Rejected > r.Failed:
 		e.Outcome, e.Detail = sweep.LoadRejected, "the server refuses every request; the first: "+sweep.Printable(r.FirstFailure)
+	case errors.Is(err, loadgen.ErrPrompts):
+		e.Outcome, e.Detail = sweep.LoadFailed, "prompts have another length at the server than the grid asks for: "+sweep.Printable(err.Error())
 	case errors.Is(err, loadgen.ErrFailing):
 		e.Outcome, e.Detail = sweep.LoadFailed, "every request fails; the first: "+sweep.Printable(r.FirstFailure)
 	case err != nil:
@@ -86,13 +96,38 @@ func judgeRun(r loadgen.Result, err error, before, after simulatorState) (e swee
 		e.Detail = "the simulator fell behind: " + fellBehind(before, after) + "; this machine is too slow for its speed-up"
 	case r.Verdict == "client_bound":
 		e.Outcome, e.Detail = sweep.ClientBound, "the load generator was the limit, not the server"
-	case r.Completed == 0:
-		e.Outcome, e.Detail = sweep.LoadFailed, "no request ended within the longest window: make the window longer or the requests shorter"
+	case r.Completed == 0 || windowEmpty(r.Values): // warm-up alone is no measurement
+		e.Outcome, e.Detail = sweep.LoadFailed, emptyWindow
 	default:
 		e.Outcome = sweep.OK
 		return e, true
 	}
 	return e, false
+}
+
+// emptyWindow is said of a window in which no request ended; what to do about it depends on whether the server lives.
+const emptyWindow = "no request ended within the longest window"
+
+// windowEmpty reports a window in which no request ended.
+func windowEmpty(v map[string]float64) bool {
+	n, ok := v["completed"]
+	return ok && n == 0
+}
+
+// poolTooSmall says which class's requests were refused because the whole KV pool does not hold one of them, where
+// the context would; "" when it was something else. The remedy is another than for a prompt that no config takes.
+func poolTooSmall(e sweep.Ending, r loadgen.Result, lj sweep.LoadJob, facts sweep.Values) string {
+	pool, known := facts["kv_tokens"]
+	if e.Outcome != sweep.LoadRejected || r.Failures[loadgen.KindTooLong] == 0 || !known {
+		return ""
+	}
+	for _, c := range lj.Workload.Classes {
+		longest := float64(c.Input.Max + c.Output.Max)
+		if context, told := facts["context_length"]; longest > pool && (!told || longest <= context) {
+			return fmt.Sprintf("the KV pool of %.0f tokens cannot hold one request of class %s, up to %.0f tokens: give it more memory, or make the requests shorter", pool, c.Name, longest)
+		}
+	}
+	return ""
 }
 
 // dying waits for a server whose requests fail to end, or to answer again. One that does neither hangs.
@@ -104,7 +139,7 @@ func (l *launch) dying(ctx context.Context) (hangs, died bool) {
 	end := time.Now().Add(l.agent.opt.DyingTime)
 	good := 0
 	for time.Now().Before(end) {
-		if isDone(l.server.Done()) {
+		if isDone(l.gone()) {
 			return false, true
 		}
 		if ctx.Err() != nil {

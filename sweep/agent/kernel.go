@@ -32,10 +32,14 @@ func (l *launch) killings(ctx context.Context) (int, []sweep.OOMKill) {
 		return 0, nil
 	}
 	count, _ := l.oom.Kills(ctx)
+	own := 0
+	if l.server != nil {
+		own, _ = l.server.OOMKills() // of the launch's own group: proof, whatever the kernel's log may be read or says
+	}
 	l.kernel = append(l.kernel, l.oom.Lines(ctx)...)
 	kills, err := engine.KernelKills(bytes.NewReader(l.kernel))
 	if err != nil || len(kills) == 0 {
-		return count, nil
+		return max(count, own), nil
 	}
 	var mine []sweep.OOMKill
 	var text []byte
@@ -48,10 +52,10 @@ func (l *launch) killings(ctx context.Context) (int, []sweep.OOMKill) {
 		mine = append(mine, k)
 	}
 	if len(mine) == 0 {
-		return max(0, count-len(kills)), nil
+		return max(count-len(kills), own), nil
 	}
 	if err := os.WriteFile(filepath.Join(l.dir, kernelFile), text, 0o600); err != nil {
 		l.log.Warn("what the kernel said cannot be kept", "err", err)
 	}
-	return max(count, len(mine)), mine
+	return max(count, own, len(mine)), mine
 }

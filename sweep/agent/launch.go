@@ -10,14 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/loadgen"
 	"sweep/sweep"
-	"sweep/sweep/gpu"
 	"sweep/sweep/proc"
 )
 
@@ -26,6 +25,7 @@ type launch struct {
 	agent   *agent
 	job     sweep.Job // its loads are those of this attempt
 	history []sweep.LaunchResult
+	told    sweep.LaunchResult // as in past
 	attempt int
 	engine  *sweep.Engine
 	limits  sweep.Limits
@@ -33,18 +33,23 @@ type launch struct {
 
 	dir, rel string // the attempt's folder: absolute, and relative to the night
 	argv     []string
+	box      *proc.Container // nil: the server is a program of the host
 	env      environment
 	port     int
+	key      string // API key of an attached server
 	served   string // the model's name on this server, unlike any other's
 	machine  *machine
 	before   view
 	others   *strangers
-	oom      *proc.OOMWatch // nil before the start
-	kernel   []byte         // what it has said so far
+	final    bool            // no other attempt follows, whatever the outcome allows
+	oom      *proc.OOMWatch  // nil before the start
+	kernel   []byte          // what it has said so far
+	forecast *sweep.Forecast // nil: none can be made
 
 	server   *proc.Server
 	book     *logbook
 	watch    *gpuWatch
+	memory   *hostWatch // nil: the host is not ours to look at
 	metrics  *lines
 	gpuLines *lines
 	tasks    sync.WaitGroup     // goroutines of the launch
@@ -60,23 +65,6 @@ type launch struct {
 
 	result sweep.LaunchResult
 	clock  stopwatch
-}
-
-// stopwatch sums up the time of a launch that is not sweep's own.
-type stopwatch struct {
-	began                       time.Time
-	start, warmup, window, stop time.Duration
-}
-
-// times gives the sums, with what is left as sweep's own.
-func (s stopwatch) times(now time.Time) sweep.Values {
-	v := sweep.Values{"harness_s": (now.Sub(s.began) - s.start - s.warmup - s.window - s.stop).Seconds()}
-	for name, d := range map[string]time.Duration{"start_s": s.start, "stop_s": s.stop} {
-		if d > 0 {
-			v[name] = d.Seconds()
-		}
-	}
-	return v
 }
 
 // hash makes a short name out of parts that may hold anything.
@@ -96,9 +84,16 @@ func (l *launch) run(ctx context.Context) (sweep.LaunchResult, error) {
 		Schema: sweep.Schema, Job: l.job.ID, Role: l.job.Role, Config: l.job.Config.Key, Repeat: l.job.Repeat,
 		Attempt: l.attempt, Host: l.job.Host, StartedAt: time.Now(),
 	}
+	if l.attached() {
+		return l.runAttached(ctx)
+	}
 	refused, err := l.gate(ctx)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		return l.result, cause // nothing was started; what could not be read may be there all the same
+	}
+	if lost, ok := errors.AsType[*givenUpError](err); ok {
+		result, err := l.finish(ctx, lost.ending, l.all(sweep.Ending{})) // no load had its turn: each is left
+		return result, errors.Join(lost, err)
 	}
 	if err != nil {
 		return l.result, err
@@ -150,12 +145,25 @@ func (l *launch) unstarted(ctx context.Context, err error) (sweep.LaunchResult, 
 	}
 	if ctx.Err() != nil {
 		e := sweep.Ending{Outcome: sweep.Aborted, Phase: sweep.PhaseLaunch, Detail: abortedText}
+		if errors.Is(context.Cause(ctx), errDeadline) {
+			e = sweep.Ending{Outcome: sweep.SkippedDeadline, Phase: sweep.PhaseLaunch, ImpliedBy: "deadline", Detail: deadlineText}
+		}
 		return l.finish(ctx, e, l.all(e))
 	}
 	if _, ok := errors.AsType[*EnvironmentError](err); ok {
-		err = errors.Join(err, os.RemoveAll(l.dir)) // nothing was tried
+		return l.fail(ctx, errors.Join(err, os.RemoveAll(l.dir))) // nothing was tried
 	}
-	return l.fail(ctx, err)
+	if diskError(err) {
+		return l.fail(ctx, err)
+	}
+	if _, reclaimErr := proc.Reclaim(filepath.Join(l.dir, "owner.json"), 0); reclaimErr != nil {
+		return l.fail(ctx, errors.Join(err, reclaimErr))
+	}
+	e := sweep.Ending{Outcome: sweep.InfraLost, Phase: sweep.PhaseLaunch, Detail: err.Error()} // our own failure says nothing of the next try
+	if errors.Is(err, proc.ErrKilled) {
+		e.Detail = "the supervisor, which holds the server's processes, was killed from outside before the server ran"
+	}
+	return l.finish(ctx, e, l.all(e))
 }
 
 // closeFiles waits for the launch's goroutines, which all end after a stop, and puts what they wrote on
@@ -200,7 +208,7 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 		ends[i].ending = l.cleaned(ends[i].ending)
 	}
 	r.Loads = settle(l.job, l.history, ends)
-	if ending.Outcome == sweep.InfraDisk || ending.Outcome == sweep.Aborted {
+	if l.final || ending.Outcome == sweep.InfraDisk || cut(ending.Outcome) {
 		stand(r.Loads, ending)
 	}
 	if l.book != nil {
@@ -212,11 +220,19 @@ func (l *launch) finish(ctx context.Context, ending sweep.Ending, ends []loadEnd
 			r.Phases = l.book.freeze()
 		}
 	}
-	lookCtx, cancel := l.agent.untilNow(ctx)
-	after, err := l.machine.look(lookCtx, l.job.GPUs)
-	cancel()
-	if err == nil {
-		r.MachineAfter = after.describe()
+	r.Facts = l.withForecast(r.Facts)
+	if most := l.memory.peak(); r.Facts == nil {
+		r.Facts = most
+	} else {
+		maps.Copy(r.Facts, most)
+	}
+	if !l.attached() {
+		lookCtx, cancel := l.agent.untilNow(ctx)
+		after, err := l.machine.look(lookCtx, l.job.GPUs)
+		cancel()
+		if err == nil {
+			r.MachineAfter = after.describe()
+		}
 	}
 	r.EndedAt = time.Now()
 	r.Times = l.clock.times(time.Now())
@@ -278,7 +294,7 @@ func (l *launch) emit(e sweep.Event) error {
 // is the ending of each load; an error is the user's environment.
 func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	j := l.job
-	prefix, err := resolveCommand(j.Command, l.agent.opt.Self, j.Workdir)
+	prefix, err := l.prefix()
 	if err != nil {
 		return nil, err
 	}
@@ -286,13 +302,19 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.Simulate == "" {
+		if err := l.agent.claims.take(slices.Concat(l.before.Devices, l.before.Parts), l.agent.opt.Out); err != nil {
+			return nil, err
+		}
+	}
 	devices := ""
-	if len(j.GPUs) > 0 {
+	if len(j.GPUs) > 0 && j.Container == nil {
 		devices = l.before.uuids()
 	}
 	if l.env, err = serverEnvironment(l.agent.opt.Environ, l.engine.Environ, j.Env, devices); err != nil {
 		return nil, err
 	}
+	l.memory = &hostWatch{host: l.machine.host, before: l.before.Memory}
 	l.others = newStrangers(l.machine, l.before.Devices)
 	l.note(l.before.Notes...)
 	l.result.MachineBefore = l.before.describe()
@@ -308,26 +330,20 @@ func (l *launch) gate(ctx context.Context) (*sweep.Ending, error) {
 	l.argv = slices.Concat(prefix, l.engine.Argv(sweep.ServerSpec{
 		Model: j.Model, ServedName: l.served, Host: loopback, Port: port, Settings: j.Config.Settings,
 	}))
+	l.intoContainer(ctx)
 	for _, a := range l.argv {
 		l.result.Argv = append(l.result.Argv, proc.Redact(a, l.env.Secrets))
 	}
 	if err := l.makeFolder(); err != nil {
 		return nil, fullDisk(err)
 	}
-	if l.engine.Preflight != nil {
-		if e := l.engine.Preflight(j.Config.Settings, l.before.forPreflight(j.Host)); e != nil {
-			refusal := *e
-			refusal.Phase = sweep.PhaseGate
-			return &refusal, nil
-		}
+	if e := l.preflight(ctx); e != nil {
+		return e, nil
 	}
 	if portErr != nil {
 		return &sweep.Ending{Outcome: sweep.BusyPort, Phase: sweep.PhaseGate, Detail: fmt.Sprintf("no %d free ports in a row: %v", sweep.PortBlock, portErr)}, nil
 	}
-	if e := l.alone(ctx); e != nil {
-		return e, nil
-	}
-	return l.cleanDevices(ctx)
+	return l.devicesFree(ctx)
 }
 
 // loopback is where servers listen: nobody else on the network is to reach them.
@@ -335,57 +351,32 @@ const loopback = "127.0.0.1"
 
 // makeFolder writes what is known before the start: a launch folder exists from its start.
 func (l *launch) makeFolder() error {
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+	if err := makeDirs(l.dir); err != nil {
 		return err
 	}
+	failpoint.Hit("launch.folder")
 	if err := writeJSON(filepath.Join(l.dir, "job.json"), l.job); err != nil {
 		return err
 	}
-	script := commandScript(l.result.Argv, l.env.Added, l.job.Workdir)
+	script := commandScript(l.result.Argv, l.env.Added, l.hostDir())
 	if err := sweep.WriteFile(filepath.Join(l.dir, "command.sh"), []byte(script), 0o700); err != nil {
-		return err
-	}
-	if err := sweep.SyncDir(filepath.Dir(l.dir)); err != nil {
 		return err
 	}
 	return l.emit(sweep.Event{Kind: sweep.EventLaunch, Text: l.job.Config.Key})
 }
 
-// gateTime is how long a launch waits for device memory that an earlier one held.
-const gateTime = 2 * time.Minute
-
-// cleanDevices holds device memory against what it was before anything of ours ran.
-func (l *launch) cleanDevices(ctx context.Context) (*sweep.Ending, error) {
-	baseline := l.agent.baseline(l.job.Simulate, l.before.Devices)
-	if len(baseline.Over(l.before.Devices)) == 0 {
-		return nil, nil
+// base is the server's URL.
+func (l *launch) base() string {
+	if l.attached() {
+		return l.job.Attach
 	}
-	ctx, cancel := context.WithTimeout(ctx, gateTime)
-	defer cancel()
-	report, err := gpu.WaitBaseline(ctx, l.machine.gpus, baseline)
-	if errors.Is(err, gpu.ErrDirty) {
-		return &sweep.Ending{Outcome: sweep.BusyGPU, Phase: sweep.PhaseGate, Detail: dirtyText(report.Over)}, nil
-	}
-	return nil, nil // a driver that cannot be asked is no reason to refuse
-}
-
-func dirtyText(over map[string]int64) string {
-	var text strings.Builder
-	text.WriteString("device memory did not come back to what it was before the night:")
-	for _, uuid := range slices.Sorted(maps.Keys(over)) {
-		if over[uuid] < 0 {
-			fmt.Fprintf(&text, " %s is not listed any more;", uuid)
-			continue
-		}
-		fmt.Fprintf(&text, " %s %.1f GiB over;", uuid, float64(over[uuid])/gib)
-	}
-	return text.String() + " see nvidia-smi for who holds it"
+	return fmt.Sprintf("http://%s:%d", loopback, l.port)
 }
 
 // spec is what the load generator needs for this server.
 func (l *launch) spec() loadgen.Spec {
 	return loadgen.Spec{
-		URL: fmt.Sprintf("http://%s:%d", loopback, l.port), Route: l.engine.Generate, Model: l.served,
+		URL: l.base(), Route: l.engine.Generate, Model: l.served, Header: l.header(),
 		Body: l.engine.Body, Vocabulary: l.vocab, Stall: l.limits.LoadStall,
 	}
 }

@@ -1,19 +1,18 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/loadgen"
 	"sweep/sweep"
 )
@@ -34,13 +33,20 @@ func (l *launch) loads(ctx context.Context) ([]loadEnd, sweep.Ending) {
 		ends[i].job = lj
 	}
 	for i := range ends {
+		if l.job.Imply && slices.ContainsFunc(ends[:i], func(e loadEnd) bool { return e.ending.Outcome.Implies() && higher(ends[i].job.Load, e.job.Load) }) {
+			continue // its ending follows from that one
+		}
+		if e := l.agent.clock.holdsLoad(l.job, ends[i].job); e != nil {
+			ends[i].ending = *e
+			continue
+		}
 		end, over := l.load(ctx, ends[i].job, i == 0)
 		ends[i] = end
 		if !over {
 			continue
 		}
 		ending := end.ending
-		if ending.Outcome == sweep.Aborted || ending.Outcome == sweep.InfraDisk {
+		if cut(ending.Outcome) || ending.Outcome == sweep.InfraDisk {
 			for j := i + 1; j < len(ends); j++ {
 				ends[j].ending = ending
 			}
@@ -56,7 +62,7 @@ type measurement struct {
 	part     string // its folder until it is committed
 	result   sweep.LoadResult
 	sampler  *sampler
-	requests *os.File
+	files    loadFiles
 	run      loadgen.Result
 	runErr   error
 	simBegan simulatorState
@@ -72,14 +78,16 @@ func (l *launch) load(ctx context.Context, lj sweep.LoadJob, first bool) (end lo
 	if err == nil {
 		err = os.Mkdir(m.part, 0o700)
 	}
+	failpoint.Hit("load.folder")
 	if err == nil {
 		err = l.measure(ctx, m, first)
 	}
+	failpoint.Hit("load.measured")
 	if err != nil {
 		return l.diskEnd(m, err), true
 	}
 	ending, over := l.judge(ctx, m)
-	if ending.Outcome == sweep.Aborted { // what was half measured goes away with its folder
+	if cut(ending.Outcome) { // what was half measured goes away with its folder
 		if err := os.RemoveAll(m.part); err != nil {
 			return l.diskEnd(m, err), true
 		}
@@ -88,10 +96,16 @@ func (l *launch) load(ctx context.Context, lj sweep.LoadJob, first bool) (end lo
 	if !over && l.last(lj) && l.quiet(ctx) {
 		m.result.Notes = append(m.result.Notes, l.askOutputs(ctx, askedAfter)...)
 	}
+	if window := m.run.Window.Seconds(); !over && window > 0 {
+		if err := l.agent.floor.reached(ctx, m.run.Evidence["events"]/window); err != nil {
+			return l.diskEnd(m, err), true
+		}
+	}
 	dir, err := l.keep(m)
 	if err != nil {
 		return l.diskEnd(m, err), true
 	}
+	ending.Evidence = m.result.Evidence
 	return loadEnd{job: lj, ending: ending, dir: dir}, over
 }
 
@@ -137,12 +151,13 @@ func (l *launch) measure(ctx context.Context, m *measurement, first bool) error 
 	}
 	m.simBegan = l.simulator(life)
 	var err error
-	if m.requests, err = os.OpenFile(filepath.Join(m.part, "requests.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+	if m.files, err = openLoadFiles(m.part); err != nil {
 		return err
 	}
-	clean := l.cleanWriter(m.requests)
-	w := bufio.NewWriterSize(clean, 64<<10)
-	spec := l.loadSpec(m, first, w)
+	spec, err := l.loadSpec(m, first)
+	if err != nil {
+		return errors.Join(err, m.files.close())
+	}
 	l.watch.reset()
 	sampleCtx, stopSampling := context.WithCancel(life)
 	sampled := make(chan struct{})
@@ -159,8 +174,9 @@ func (l *launch) measure(ctx context.Context, m *measurement, first bool) error 
 	l.addTimes(m.run, began, time.Now())
 	stopSampling()
 	<-sampled
+	_ = l.memory.taken(context.WithoutCancel(life)) // looks once more
 	m.simEnded = l.simulator(life)
-	return errors.Join(w.Flush(), clean.Close(), m.requests.Sync(), m.requests.Close(), l.metrics.failed(), l.gpuLines.failed(), l.agent.events.lines.failed())
+	return errors.Join(m.files.close(), l.metrics.failed(), l.gpuLines.failed(), l.agent.events.lines.failed())
 }
 
 // addTimes splits the time of a run into warm-up and window.
@@ -178,11 +194,17 @@ func (l *launch) addTimes(r loadgen.Result, began, ended time.Time) {
 }
 
 // loadSpec is what the load generator needs for one load.
-func (l *launch) loadSpec(m *measurement, first bool, requests io.Writer) loadgen.Spec {
+func (l *launch) loadSpec(m *measurement, first bool) (loadgen.Spec, error) {
 	lj := m.job
 	spec := l.spec()
 	spec.Seed, spec.Salt = lj.Seed, l.salt(lj.Cell)
-	spec.Classes = classes(lj)
+	var err error
+	if spec.Route, spec.Body, err = Request(l.engine, lj.Workload); err != nil {
+		return spec, err
+	}
+	if spec.Classes, err = l.agent.files.classes(lj.Workload, lj.Load); err != nil {
+		return spec, err
+	}
 	spec.Window = loadgen.Window{Min: lj.Measure.WindowMin, Max: lj.Measure.WindowMax, Requests: lj.Measure.Requests}
 	spec.Warmup = loadgen.Warmup{Cohort: lj.Measure.WarmupCohort, Time: lj.Measure.WarmupTime}
 	if first && !l.agent.warm.has(l.warmKey()) {
@@ -190,8 +212,9 @@ func (l *launch) loadSpec(m *measurement, first bool, requests io.Writer) loadge
 		spec.Warmup.Stable = true
 		spec.Warmup.StableMax = min(4*lj.Measure.WindowMin, 10*time.Minute)
 	}
-	spec.Requests = requests
-	spec.Counters = &loadgen.Counters{}
+	spec.Requests, spec.Record = m.files.requests, m.files.record
+	spec.Exact, spec.Clean = true, l.clean
+	spec.Counters = &loadgen.Counters{Since: time.Now()}
 	var read func(context.Context) (sweep.Values, error)
 	if l.engine.Sample != nil {
 		get := l.get()
@@ -205,7 +228,7 @@ func (l *launch) loadSpec(m *measurement, first bool, requests io.Writer) loadge
 			l.log.Warn("event lost", "err", err)
 		}
 	}
-	return spec
+	return spec, nil
 }
 
 // warmKey names what must have been compiled once: an engine version under one command with one model.
@@ -213,32 +236,11 @@ func (l *launch) warmKey() string {
 	return strings.Join([]string{l.job.Engine, l.result.EngineVersion, strings.Join(l.job.Command, " "), l.job.Model, l.result.GPU}, "\n")
 }
 
-// classes joins a workload's classes with the levels of one load.
-func classes(lj sweep.LoadJob) []loadgen.Class {
-	var list []loadgen.Class
-	for _, pool := range lj.Load.Pools {
-		for _, c := range lj.Workload.Classes {
-			if c.Name != pool.Class {
-				continue
-			}
-			lc := loadgen.Class{Name: c.Name, Concurrency: pool.Concurrency, Input: loadgen.Range(c.Input), Output: loadgen.Range(c.Output)}
-			if c.SharedPrefix != nil {
-				lc.Prefix = &loadgen.Prefix{Groups: c.SharedPrefix.Groups, Tokens: c.SharedPrefix.Tokens}
-			}
-			for _, o := range append(append([]sweep.Objective(nil), c.SLO...), lj.Workload.SLO...) {
-				lc.SLO = append(lc.SLO, loadgen.Objective(o))
-			}
-			list = append(list, lc)
-		}
-	}
-	return list
-}
-
 // flush empties the prefix cache, so that no load finds what another left. The server may still drain
 // the last load's requests: it is asked again for a while. A cache that stays is noted, not fatal:
 // prompts are salted, so what is in it can only be evicted, never found.
 func (l *launch) flush(ctx context.Context, m *measurement) {
-	if l.engine.Flush == nil {
+	if l.engine.Flush == nil || l.attached() && !l.job.Flush {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
@@ -254,7 +256,7 @@ func (l *launch) flush(ctx context.Context, m *measurement) {
 		}
 		sleep(ctx, pause)
 	}
-	if err != nil && !isDone(l.server.Done()) {
+	if err != nil && !isDone(l.gone()) {
 		m.result.Notes = append(m.result.Notes, "the prefix cache was not emptied before this load: "+sweep.Printable(err.Error()))
 	}
 }
@@ -287,19 +289,22 @@ func (l *launch) simulator(ctx context.Context) simulatorState {
 func (l *launch) keep(m *measurement) (string, error) {
 	lj, r := m.job, &m.result
 	r.EndedAt = time.Now()
-	r.Ending = l.cleaned(r.Ending)
-	l.cleanAll(r.Notes)
-	if err := writeJSON(filepath.Join(m.part, "run.json"), r); err != nil {
-		return "", err
-	}
+	r.Seconds = r.EndedAt.Sub(r.StartedAt).Seconds()
 	final := !retriable(lj.Cell, r.Outcome, l.history)
 	name := lj.Dir()
 	if !final {
 		name = "left-" + name
 	}
+	r.Evidence = answered(r.Ending, filepath.Join(m.part, "requests.jsonl"), l.rel+"/"+name+"/requests.jsonl")
+	r.Ending = l.cleaned(r.Ending)
+	l.cleanAll(r.Notes)
+	if err := writeJSON(filepath.Join(m.part, "run.json"), r); err != nil {
+		return "", err
+	}
 	if err := os.Rename(m.part, filepath.Join(l.dir, name)); err != nil {
 		return "", err
 	}
+	failpoint.Hit("load.renamed")
 	if err := sweep.SyncDir(l.dir); err != nil {
 		return "", err
 	}
@@ -336,50 +341,4 @@ func resultText(r *sweep.LoadResult) string {
 		text += fmt.Sprintf(" · TTFT p99 %.0f ms", v)
 	}
 	return strings.TrimPrefix(text, " · ")
-}
-
-// gather puts the run's numbers into the result. Those of a load that did not end well are withheld,
-// save the counts and what the server said: a rate out of a broken run is no measurement.
-func (l *launch) gather(m *measurement, withhold bool) {
-	r := &m.result
-	r.Values = m.sampler.signals()
-	if free, ok := l.watch.lowestFree(); ok {
-		r.Values["headroom_min_gib"] = free
-	}
-	r.Failures, r.Steady = m.run.Failures, m.run.Steady
-	r.WindowSeconds, r.Verdict = m.run.Window.Seconds(), m.run.Verdict
-	r.Notes = append(r.Notes, m.run.Notes...)
-	if s := r.Values["client_max_silence_s"]; s > silenceMark.Seconds() {
-		r.Notes = append(r.Notes, fmt.Sprintf("not one byte reached the client for %.0f s in the window", s))
-	}
-	if r.Outcome == sweep.ClientBound {
-		r.Verdict = "client_bound"
-	}
-	if l.hostTier && !withhold {
-		if note := hostProof(m.job, l.result.Facts, r.Values); note != "" {
-			r.Notes = append(r.Notes, note)
-		}
-	}
-	values := maps.Clone(m.run.Values)
-	if withhold {
-		r.Steady = nil
-		maps.DeleteFunc(values, func(name string, _ float64) bool { return !counts[strings.TrimPrefix(name, classPrefix(m.job, name))] })
-		delete(r.Values, "client_server_ratio")
-	}
-	maps.Copy(r.Values, values)
-}
-
-// silenceMark is how long the whole client may be without a byte before a person is told.
-const silenceMark = 10 * time.Second
-
-// counts are the values that stand even when a load did not end well.
-var counts = map[string]bool{"sent": true, "completed": true, "failed": true, "rejected": true, "prompt_tokens": true, "output_tokens": true}
-
-func classPrefix(lj sweep.LoadJob, name string) string {
-	for _, c := range lj.Workload.Classes {
-		if strings.HasPrefix(name, c.Name+"_") {
-			return c.Name + "_"
-		}
-	}
-	return ""
 }

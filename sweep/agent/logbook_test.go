@@ -70,12 +70,12 @@ func TestLogbookFollows(t *testing.T) {
 // The client's silence is that of the window alone, whatever came before.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c loadgen.Counters
+		c := loadgen.Counters{Since: time.Now()}
 		s := newSampler(nil, &c, nil, "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.run(ctx); close(ended) }()
-		byteNow := func() { c.LastByte.Store(time.Now().UnixNano()) }
+		byteNow := func() { c.LastByte.Store(int64(max(1, time.Since(c.Since)))) }
 		byteNow()
 		time.Sleep(30 * time.Second)
 		s.window(true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +45,9 @@ type view struct {
 	At      time.Time
 	Memory  *gpu.Memory  // nil: not known
 	Devices []gpu.Device // those of the launch
+	Parts   []gpu.Device // of those of them that are split (MIG)
 	Notes   []string     // what could not be read
+	hung    bool         // the driver did not answer
 }
 
 // look reads the machine once. What cannot be read is left out, with a note.
@@ -61,7 +64,11 @@ func (m *machine) look(ctx context.Context, wanted []string) (view, error) {
 	} else if !errors.Is(memoryErr, errors.ErrUnsupported) {
 		v.Notes = append(v.Notes, "host memory not known: "+memoryErr.Error())
 	}
+	v.hung = errors.Is(err, gpu.ErrHung)
 	switch {
+	case v.hung:
+		v.Notes = append(v.Notes, "devices not known: "+err.Error())
+		return v, nil
 	case errors.Is(err, gpu.ErrNone) && len(wanted) == 0:
 		return v, nil
 	case err != nil && len(wanted) == 0:
@@ -71,29 +78,64 @@ func (m *machine) look(ctx context.Context, wanted []string) (view, error) {
 		return v, &EnvironmentError{What: fmt.Sprintf("gpus %s: the devices of this machine cannot be read", strings.Join(wanted, ", ")), Err: err}
 	default:
 		v.Devices, err = choose(all, wanted)
+		v.Parts = partsOf(v.Devices, all)
 	}
 	return v, err
 }
 
-// choose gives the devices with these indexes or UUIDs; without any, all.
+// partsOf are the parts of whole GPUs that are split.
+func partsOf(devices, all []gpu.Device) []gpu.Device {
+	var parts []gpu.Device
+	for _, d := range all {
+		if d.Parent != "" && slices.ContainsFunc(devices, func(whole gpu.Device) bool { return whole.UUID == d.Parent }) {
+			parts = append(parts, d)
+		}
+	}
+	return parts
+}
+
+// choose gives the devices with these indexes or UUIDs; without any, all GPUs. A part of a split GPU (MIG) has to be named.
 func choose(all []gpu.Device, wanted []string) ([]gpu.Device, error) {
+	whole := slices.DeleteFunc(slices.Clone(all), func(d gpu.Device) bool { return d.Parent != "" })
 	if len(wanted) == 0 {
-		return all, nil
+		return whole, nil
 	}
 	var chosen []gpu.Device
 	for _, w := range wanted {
 		found := false
 		for _, d := range all {
-			if d.UUID == w || strconv.Itoa(d.Index) == w {
+			if d.UUID == w || d.Parent == "" && strconv.Itoa(d.Index) == w {
 				chosen = append(chosen, d)
 				found = true
 			}
 		}
 		if !found {
-			return nil, &EnvironmentError{What: fmt.Sprintf("gpus %s: this machine has no such device; it has %d, numbered from 0", w, len(all))}
+			return nil, &EnvironmentError{What: fmt.Sprintf("gpus %s: this machine has no such device; it has %d, numbered from 0%s", w, len(whole), partNames(all))}
 		}
 	}
 	return chosen, nil
+}
+
+// partNames ends a sentence with the parts (MIG) that a machine has; empty without any.
+func partNames(all []gpu.Device) string {
+	var names []string
+	for _, d := range all {
+		if d.Parent != "" {
+			names = append(names, d.UUID)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", and parts (MIG) " + strings.Join(names, ", ")
+}
+
+// deviceName names a device for a person: "GPU 0", or "part MIG-… of GPU 0".
+func deviceName(d gpu.Device) string {
+	if d.Parent != "" {
+		return fmt.Sprintf("part %s of GPU %d", d.UUID, d.Index)
+	}
+	return fmt.Sprintf("GPU %d", d.Index)
 }
 
 // describe is the view as launch.json keeps it.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/sweep"
 	"sweep/sweep/proc"
 )
@@ -23,6 +24,7 @@ type past struct {
 	committed map[string]bool      // content keys that are measured
 	runs      map[int][]sweep.LoadResult
 	highest   int
+	told      sweep.LaunchResult // of the latest attempt whose server said what it holds; zero: none did
 }
 
 // next takes the number of the next attempt.
@@ -74,6 +76,15 @@ func (p *past) read(dir string, n int, own bool) error {
 			p.committed[r.ContentKey] = true
 		}
 	}
+	for _, name := range []string{"launch.json", sweep.ReadyFile} {
+		var r sweep.LaunchResult
+		if err := readJSON(filepath.Join(dir, name), &r); err == nil && len(r.Facts) > 0 {
+			if n > p.told.Attempt {
+				p.told, p.told.Attempt = r, n
+			}
+			break
+		}
+	}
 	if !own {
 		return nil
 	}
@@ -117,6 +128,9 @@ func adopt(out string, job sweep.Job, n int, p *past) (sweep.LaunchResult, error
 	if _, err := proc.Reclaim(filepath.Join(dir, "owner.json"), 5*time.Second); err != nil && !errors.Is(err, proc.ErrDamaged) {
 		return sweep.LaunchResult{}, fmt.Errorf("%s: what is left of its server cannot be ended: %w", rel, err)
 	}
+	if _, err := removeSharedOf(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return sweep.LaunchResult{}, fmt.Errorf("%s: what is left of its shared memory cannot be removed: %w", rel, err)
+	}
 	parts, err := filepath.Glob(filepath.Join(escapeGlob(dir), "load=*"+partSuffix))
 	if err != nil {
 		return sweep.LaunchResult{}, err
@@ -131,7 +145,7 @@ func adopt(out string, job sweep.Job, n int, p *past) (sweep.LaunchResult, error
 	if err := readJSON(filepath.Join(dir, sweep.ReadyFile), &ready); err == nil {
 		r = ready
 	}
-	asked := job
+	var asked sweep.Job // not a copy of job, whose loads it would share
 	if err := readJSON(filepath.Join(dir, "job.json"), &asked); err != nil {
 		asked = job
 		asked.Loads = next(job, p.history, nil)
@@ -149,6 +163,7 @@ func adopt(out string, job sweep.Job, n int, p *past) (sweep.LaunchResult, error
 		ends = append(ends, end)
 	}
 	r.Loads = settle(job, p.history, ends)
+	failpoint.Hit("attempt.adopted")
 	return r, writeJSON(filepath.Join(dir, "launch.json"), r)
 }
 

@@ -171,7 +171,7 @@ func (l *launch) named(ctx context.Context) (ours bool, other string) {
 // get asks the server. Each question has its own connection: servers close idle ones at any time.
 func (l *launch) get() sweep.Getter {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	base := fmt.Sprintf("http://%s:%d", loopback, l.port)
+	base := l.base()
 	return func(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 		var reader io.Reader
 		if body != nil {
@@ -183,6 +183,9 @@ func (l *launch) get() sweep.Getter {
 		}
 		if body != nil {
 			req.Header.Set("Content-Type", "application/json")
+		}
+		for name, value := range l.header() {
+			req.Header.Set(name, value)
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -220,9 +223,16 @@ func (l *launch) greet(ctx context.Context) error {
 	l.note(in.Notes...)
 	l.note(in.Differences(l.job.Config.Settings)...)
 	l.note(in.Mislabelled(l.job.Config.Axes)...)
-	facts, notes := l.book.said()
+	facts, notes := sweep.Values{}, []string(nil)
+	if l.book != nil {
+		facts, notes = l.book.said()
+	}
+	if l.attached() {
+		l.result.Effective = in.Effective
+	}
 	maps.Copy(facts, in.Facts)
-	l.result.Facts = facts
+	maps.Copy(facts, l.memory.taken(ctx))
+	l.result.Facts = l.withForecast(facts)
 	l.hostTier = hostTier(in, facts, l.job.Config.Settings)
 	l.note(l.askOutputs(ctx, askedReady)...)
 	ready := l.result

@@ -142,7 +142,7 @@ func (s *sampler) listen() {
 		return
 	}
 	// Silence before the window opened is not the window's.
-	if quiet := min(time.Since(time.Unix(0, last)), time.Since(s.opened)); quiet > s.silence {
+	if quiet := min(time.Since(s.counters.Since)-time.Duration(last), time.Since(s.opened)); quiet > s.silence {
 		s.silence = quiet
 	}
 }

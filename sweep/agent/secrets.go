@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"sweep/sweep"
@@ -33,9 +32,6 @@ func (l *launch) cleaned(e sweep.Ending) sweep.Ending {
 	}
 	return e
 }
-
-// cleanWriter cleans lines of JSON on their way into a file. What it holds back is written by its Close.
-func (l *launch) cleanWriter(w io.Writer) io.WriteCloser { return proc.NewRedactor(w, l.env.Secrets) }
 
 // cleanHandler cleans what a launch logs.
 type cleanHandler struct {

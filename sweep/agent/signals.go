@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"sweep/sweep"
@@ -172,29 +174,26 @@ func quietScrapes(scrapes []scrape) []scrape {
 	return kept
 }
 
-// between compares the first third of the scrapes with the last third, by their means: when exactly a
-// counter was refreshed before its scrape is chance, and chance averages out. With two or three scrapes
-// it is the first and the last.
+// between compares two scrapes, one of each half, at which the client lagged least behind the server's counter. Tokens
+// that a server has counted and not yet sent are no difference of the two: a busy HTTP process was seen to hold
+// back a thousand of them for a third of a second. What a client truly misses it lacks at every scrape.
+// The server's rate is that of the first scrape to the last.
 func between(scrapes []scrape, name string, received func(client) int64) (measured, bool) {
-	n := len(scrapes) / 3
-	if n == 0 {
-		n = 1
-	}
-	if len(scrapes) < 2 {
+	n := len(scrapes)
+	if n < 2 {
 		return measured{}, false
 	}
-	mean := func(part []scrape) (server, client, at float64) {
-		for _, s := range part {
-			server += s.Values[name] / float64(len(part))
-			client += float64(received(s.Before)+received(s.After)) / 2 / float64(len(part))
-			at += s.At.Sub(scrapes[0].At).Seconds() / float64(len(part))
-		}
-		return server, client, at
+	tokens := func(s scrape) float64 { return float64(received(s.Before)+received(s.After)) / 2 }
+	synced := func(part []scrape) scrape {
+		return slices.MinFunc(part, func(a, b scrape) int {
+			return cmp.Compare(a.Values[name]-tokens(a), b.Values[name]-tokens(b))
+		})
 	}
-	server0, client0, at0 := mean(scrapes[:n])
-	server1, client1, at1 := mean(scrapes[len(scrapes)-n:])
-	if server1 <= server0 || at1 <= at0 {
+	from, to := synced(scrapes[:n/2]), synced(scrapes[n-n/2:])
+	first, last := scrapes[0], scrapes[n-1]
+	server, seconds := to.Values[name]-from.Values[name], last.At.Sub(first.At).Seconds()
+	if server <= 0 || seconds <= 0 || last.Values[name] <= first.Values[name] {
 		return measured{}, false
 	}
-	return measured{ratio: (client1 - client0) / (server1 - server0), serverRate: (server1 - server0) / (at1 - at0)}, true
+	return measured{ratio: (tokens(to) - tokens(from)) / server, serverRate: (last.Values[name] - first.Values[name]) / seconds}, true
 }

@@ -41,7 +41,7 @@ func (n *night) simulatedJob(faults string, loads ...string) sweep.Job {
 	}
 	job.Limits.Stall, job.Limits.LoadStall, job.Limits.Stop = 4*time.Second, 2*time.Second, 3*time.Second
 	for i := range job.Loads {
-		job.Loads[i].Measure.WindowMin = time.Second
+		job.Loads[i].Measure.WindowMin = 3 * time.Second // several looks at the server, on a slow machine too
 	}
 	return job
 }
@@ -106,6 +106,9 @@ func (n *night) checkSimulated(job sweep.Job, r sweep.LaunchResult) {
 		if v, ok := run.Values[name]; !ok || v <= 0 {
 			n.t.Errorf("%s is %v (present: %v)", name, v, ok)
 		}
+	}
+	if v, ok := run.Values["host_ram_peak_gib"]; !ok || v < 0 || r.Facts["host_ram_peak_gib"] < v {
+		n.t.Errorf("host_ram_peak_gib is %v (present: %v), of the launch %v", v, ok, r.Facts["host_ram_peak_gib"])
 	}
 	if least, ready := run.Values["headroom_min_gib"], r.Facts["headroom_gib"]; least > ready+0.5 {
 		n.t.Errorf("%.2f GiB were free under load, more than the %.2f GiB when the server was ready: the watch does not see it", least, ready)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/sweep"
 	"sweep/sweep/proc"
 )
@@ -26,13 +27,15 @@ func (l *launch) start(ctx context.Context) error {
 		return err
 	}
 	l.oom = proc.WatchOOM(ctx, l.machine.kernel)
+	limit, floor := l.memoryLimit(ctx)
 	startCtx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	logFile := filepath.Join(l.dir, "server.log")
+	failpoint.Hit("launch.due")
 	l.server, err = proc.Start(startCtx, sweep.Startable(l.agent.opt.Supervisor), proc.Spec{
-		Argv: sweep.Startable(l.argv), Env: l.env.All, Dir: l.job.Workdir, Secrets: l.env.Secrets,
-		Log: logFile, Owner: filepath.Join(l.dir, "owner.json"),
-		OwnerInfo: map[string]any{"night": l.job.Night, "job": l.job.ID, "attempt": l.attempt, "port": l.port, "served": l.served},
+		Argv: sweep.Startable(l.argv), Env: l.env.All, Dir: l.hostDir(), Container: l.box, Secrets: l.env.Secrets,
+		Log: logFile, Owner: filepath.Join(l.dir, "owner.json"), MemoryMax: limit, MemoryFloor: floor,
+		OwnerInfo: map[string]any{"night": l.job.Night, "job": l.job.ID, "attempt": l.attempt, "port": l.port, "served": l.served, shmInfo: proc.SharedMemory()},
 	})
 	if errors.Is(err, proc.ErrCommand) {
 		what := fmt.Sprintf("command %s", l.argv[0])
@@ -44,11 +47,9 @@ func (l *launch) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start of the server: %w", err)
 	}
+	failpoint.Hit("launch.started")
 	l.execed = time.Now()
-	if owner, err := proc.ReadOwner(filepath.Join(l.dir, "owner.json")); err == nil {
-		l.result.Containment = owner.Containment
-		l.others.mine(owner.Supervisor, l.server.Tree)
-	}
+	l.held()
 	l.book = newLogbook(l.engine.NewLog(), []string{l.engine.Health, l.engine.Models, l.engine.Generate}, l.phaseTeller())
 	watchCtx, quit := context.WithCancel(context.WithoutCancel(ctx))
 	l.quit = quit
@@ -60,6 +61,9 @@ func (l *launch) start(ctx context.Context) error {
 	l.watch = &gpuWatch{machine: l.machine, wanted: l.job.GPUs, out: l.gpuLines}
 	if len(l.before.Devices) > 0 {
 		l.tasks.Go(func() { l.watch.run(watchCtx) })
+	}
+	if !l.machine.simulated { // there it is a program that answers, whose start each second would take from the load: it is asked when the server is ready and after each load
+		l.tasks.Go(func() { l.memory.run(watchCtx) })
 	}
 	l.tasks.Go(func() { every(watchCtx, strangerPeriod, func() { l.others.look(watchCtx) }) })
 	return nil
@@ -88,7 +92,7 @@ func (l *launch) alive(ctx context.Context) (context.Context, context.CancelCaus
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.tasks.Go(func() {
 		select {
-		case <-l.server.Done():
+		case <-l.gone():
 			cancel(errDied)
 		case <-ctx.Done():
 		}
@@ -121,6 +125,7 @@ func (l *launch) awaitReady(ctx context.Context) *sweep.Ending {
 			if e != nil {
 				return e
 			}
+			failpoint.Hit("launch.ready")
 			l.ready = true
 			l.book.catchUp(filepath.Join(l.dir, "server.log"), time.Second) // a server may be ready sooner than its log is read
 			l.result.Phases = l.book.freeze()
@@ -129,7 +134,7 @@ func (l *launch) awaitReady(ctx context.Context) *sweep.Ending {
 			e := l.examine(sweep.Autopsy{})
 			return &e
 		case <-ctx.Done():
-			e := l.aborted()
+			e := l.aborted(ctx)
 			return &e
 		case now := <-tick.C:
 			if e := l.judgeStart(w, now); e != nil {
@@ -171,11 +176,20 @@ func join(a, b string) string {
 
 const abortedText = "stopped from outside; sweep resume goes on from here"
 
-// aborted is the ending of what was cut short from outside.
-func (l *launch) aborted() sweep.Ending {
+const deadlineText = "cut short: the night's time was over"
+
+// aborted is the ending of what was cut short from outside, or by the night's deadline.
+func (l *launch) aborted(ctx context.Context) sweep.Ending {
 	phase := sweep.PhaseLoad
-	if !l.ready {
+	switch {
+	case l.ready:
+	case l.book == nil:
+		phase = sweep.PhaseReady
+	default:
 		phase, _ = l.book.state()
+	}
+	if errors.Is(context.Cause(ctx), errDeadline) {
+		return sweep.Ending{Outcome: sweep.SkippedDeadline, Phase: phase, ImpliedBy: "deadline", Detail: deadlineText}
 	}
 	return sweep.Ending{Outcome: sweep.Aborted, Phase: phase, Detail: abortedText}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"sweep/failpoint"
 	"sweep/sweep"
 	"sweep/sweep/gpu"
 	"sweep/sweep/proc"
@@ -16,7 +17,6 @@ import (
 const (
 	graceUnready = 5 * time.Second  // from SIGTERM to SIGKILL of a server that never was ready
 	goneTime     = 40 * time.Second // for a dead server's tree to vanish: its supervisor gives up after 30 s
-	memoryTime   = 2 * time.Minute  // for device memory to come back after a stop
 )
 
 // postmortem names the end of a server whose process has ended. known says what else is known of it.
@@ -31,6 +31,10 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 	known.Exit = &exit
 	l.lookOutside(&known)
 	e := l.examine(known)
+	if starved, yes := l.starved(e.Phase); yes {
+		starved.Exit = &exit
+		return starved
+	}
 	if end.Lost { // the server only went with it: that says nothing of the config
 		e = sweep.Ending{Outcome: sweep.InfraLost, Phase: e.Phase, Exit: &exit,
 			Detail: "the supervisor, which holds the server's processes, was killed from outside, and the server ended with it"}
@@ -85,6 +89,7 @@ func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 	if diedBefore && l.ready {
 		ending = l.postmortem(sweep.Autopsy{})
 	}
+	failpoint.Hit("stop.due")
 	report, err := l.server.Stop(stopCtx, grace)
 	if err != nil {
 		l.note("stop: " + err.Error())
@@ -105,11 +110,16 @@ func (l *launch) stop(ctx context.Context, atOnce bool) sweep.Ending {
 	if err := l.server.LogError(); err != nil {
 		l.note("server.log is not complete: " + err.Error())
 	}
+	if left := l.server.Left(); left != "" {
+		l.note(left)
+	}
 	for _, p := range report.Stuck {
 		l.note(fmt.Sprintf("process %d (%s, state %s) outlived SIGKILL", p.PID, p.Comm, p.State))
 		ending.Outcome, ending.Detail = sweep.InfraGPU, "a process of the server cannot be killed; the machine may need a restart"
 	}
+	failpoint.Hit("stop.done")
 	l.provePortClosed()
+	l.removeShared()
 	l.proveMemoryBack(stopCtx)
 	l.closeFiles()
 	return ending
@@ -141,14 +151,18 @@ func (l *launch) proveMemoryBack(ctx context.Context) {
 		l.note("somebody else was on the devices: " + strangersText(list))
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, memoryTime)
+	limited, cancel := context.WithTimeout(ctx, l.agent.opt.GateTime)
 	defer cancel()
 	if l.machine.simulated { // no driver that lags and wavers: one look is proof
 		if v, err := l.machine.look(limited, l.job.GPUs); err == nil && len(baseline.Over(v.Devices)) == 0 {
 			return
 		}
 	}
-	if report, err := gpu.WaitBaseline(limited, l.machine.gpus, baseline); errors.Is(err, gpu.ErrDirty) && ctx.Err() == nil {
+	report, err := gpu.WaitBaseline(limited, l.machine.gpus, baseline)
+	switch {
+	case err == nil:
+		l.clock.memoryBack = &report.Seconds
+	case errors.Is(err, gpu.ErrDirty) && ctx.Err() == nil:
 		l.note(dirtyText(report.Over))
 	}
 }

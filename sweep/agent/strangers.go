@@ -24,6 +24,7 @@ type strangers struct {
 	names   map[string]bool                // theirs, as the kernel knows them
 	pending map[int]bool                   // listed once, and not there when it was looked for
 	seen    []stranger
+	looked  time.Time // of the last look that the driver answered
 }
 
 // stranger is somebody else's process on one of the launch's devices.
@@ -92,6 +93,7 @@ func (s *strangers) look(ctx context.Context) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.looked = now
 	pending := map[int]bool{}
 	for _, p := range list {
 		device, ok := s.devices[p.UUID]
@@ -100,6 +102,9 @@ func (s *strangers) look(ctx context.Context) {
 		}
 		id, err := proc.Identify(p.PID)
 		if start, known := s.own[p.PID]; known && (err != nil || id.StartTicks == start) {
+			continue
+		}
+		if err != nil && p.Name == "" { // dead, and the driver is still giving its memory back
 			continue
 		}
 		if err != nil && !s.pending[p.PID] { // it ends, or it is hidden from us: the next look tells
@@ -139,6 +144,19 @@ func (s *strangers) since(from time.Time) []stranger {
 	var list []stranger
 	for _, one := range s.seen {
 		if !one.Until.Before(from) {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// present are those that the last look saw.
+func (s *strangers) present() []stranger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []stranger
+	for _, one := range s.seen {
+		if one.Until.Equal(s.looked) {
 			list = append(list, one)
 		}
 	}
@@ -207,23 +225,6 @@ func unseen(devices []gpu.Device, listed []gpu.Process) string {
 		return ""
 	}
 	return strings.Join(parts, " and ") + " are held by processes that cannot be seen from here"
-}
-
-// alone says why the devices are not free for a launch; nil when they are.
-func (l *launch) alone(ctx context.Context) *sweep.Ending {
-	l.others.look(ctx)
-	text := strangersText(l.others.since(time.Time{}))
-	if text == "" {
-		var listed []gpu.Process
-		if l.machine.simulated || proc.HostPIDs() {
-			listed, _ = l.machine.gpus.Processes(ctx) // a driver that does not list them: all memory is unseen
-		}
-		text = unseen(l.before.Devices, listed)
-	}
-	if text == "" {
-		return nil
-	}
-	return &sweep.Ending{Outcome: sweep.BusyGPU, Phase: sweep.PhaseGate, Detail: "somebody else is on the devices: " + text}
 }
 
 // intruded ends a load in whose time a stranger came to the devices: its number is not the config's.
