@@ -30,7 +30,7 @@ func (s *Summary) rank() {
 				if why := q.doubt(); why != "" && unfit[key] == "" {
 					unfit[key] = sweep.Printable(why)
 				}
-				if why := q.death(); why != "" && unfit[key] == "" {
+				if why := q.death(); why != "" && unfit[key] == "" && !(s.Night.AcceptEdge && row.edge(q)) {
 					unfit[key] = fmt.Sprintf("%s in %s", why, sweep.Printable(sheet.Workload))
 					if underLoad(q.deadRecord()) {
 						unfit[key] += " @" + loadLabel(q.Load, sheet.Loads)
@@ -53,6 +53,14 @@ func (s *Summary) rank() {
 		}
 		sheet.Best = bestRow(sheet)
 	}
+}
+
+// edge reports a death under load above a level at which the same config lived: where the grid accepts it, that is only where the
+// edge lies.
+func (r *Row) edge(dead *Square) bool {
+	return underLoad(dead.deadRecord()) && slices.ContainsFunc(r.Squares, func(q *Square) bool {
+		return dead.Load.Above(q.Load) && q.Measured() && q.death() == ""
+	})
 }
 
 // death says in few words how a cell's config died, "" when it did not.
@@ -95,7 +103,7 @@ func (sheet *Sheet) meets(q *Square) bool {
 	return met || !sheet.SLO
 }
 
-// bestSquare is the fastest square, among those that meet the service levels where any does.
+// bestSquare is the fastest square, among those that meet the service levels and in which no repeat died, where there are any.
 func (sheet *Sheet) bestSquare(squares []*Square) *Square {
 	var best *Square
 	bestMet := false
@@ -104,7 +112,7 @@ func (sheet *Sheet) bestSquare(squares []*Square) *Square {
 		if !ok {
 			continue
 		}
-		met := sheet.meets(q)
+		met := sheet.meets(q) && q.death() == ""
 		if best != nil {
 			b, _ := best.Median(throughput())
 			if bestMet && !met || bestMet == met && v <= b {
@@ -126,7 +134,7 @@ func bestRow(sheet *Sheet) *Row {
 		if row.Unfit != "" || q == nil || !q.trusted() {
 			continue
 		}
-		if !sheet.meets(q) {
+		if !sheet.meets(q) || q.death() != "" {
 			continue
 		}
 		if v, _ := q.Median(throughput()); best == nil || v > top {
@@ -136,38 +144,12 @@ func bestRow(sheet *Sheet) *Row {
 	return best
 }
 
-// Rivals returns the configs whose repeats overlap with the best's: their ranges from lowest to highest
-// meet, so that the night does not tell them apart. Without repeats it returns nothing.
-func (sheet *Sheet) Rivals() []*Row {
-	if sheet.Best == nil {
-		return nil
-	}
-	top := sheet.Best.Best.Values(throughput())
-	if len(top) < 2 {
-		return nil
-	}
-	var rivals []*Row
-	for _, row := range sheet.Rows {
-		if row == sheet.Best || row.Unfit != "" || row.Best == nil || !row.Best.trusted() {
-			continue
-		}
-		if !sheet.meets(row.Best) {
-			continue
-		}
-		values := row.Best.Values(throughput())
-		if len(values) > 1 && slices.Max(values) >= slices.Min(top) {
-			rivals = append(rivals, row)
-		}
-	}
-	return rivals
-}
-
 // Change compares a square's throughput with the baseline's at the same load: 0.25 is +25 %.
 func (sheet *Sheet) Change(q *Square) (change float64, ok bool) {
 	if sheet.Baseline == nil || q == nil {
 		return 0, false
 	}
-	base := sheet.Baseline.At(q.Load)
+	base := sheet.Baseline.at(q.load)
 	if base == nil || base == q {
 		return 0, false
 	}
