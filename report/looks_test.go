@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"time"
 
 	"sweep/sweep"
 )
@@ -56,6 +57,15 @@ func nights() map[string]nightSpec {
 	}
 	empty := base("nothing-yet", ladder(1, 2), axis("threads", "1", "2"))
 	empty.edit = func(*sweep.Record) bool { return false }
+	raw := kimi(2)
+	raw.raw = true
+	raw.workloads = []sweep.Workload{raw.workloads[0], {Name: "synth", SLO: []sweep.Objective{{Metric: "tpot", Quantile: 0.95, Limit: 150 * time.Millisecond}}, Classes: []sweep.Class{
+		{Name: "short", SLO: []sweep.Objective{{Metric: "ttft", Quantile: 0.99, Limit: 5 * time.Second}}},
+		{Name: "long", SLO: []sweep.Objective{{Metric: "ttft", Quantile: 0.9, Limit: 30 * time.Second}}},
+	}}}
+	longRaw, eightRaw := long, eight
+	longRaw.raw, eightRaw.raw = true, true
+	eightRaw.loads, eightRaw.repeats = ladder(32, 64, 128), 1
 	twins := base("same-totals", []sweep.Load{load("mix", "a", 4, "b", 4), load("mix", "a", 6, "b", 2), load("mix", "a", 2, "b", 2)}, axis("threads", "1", "2"))
 	return map[string]nightSpec{
 		"one-cell":   base("one-cell", ladder(4), axis("threads", "2")),
@@ -72,6 +82,10 @@ func nights() map[string]nightSpec {
 		"twins":      twins,
 		"kimi-1":     kimi(1),
 		"kimi-2":     kimi(2),
+		"kimi-raw":   raw,
+		"long-raw":   longRaw,
+		"eight-raw":  eightRaw,
+		"planned":    openNight(),
 	}
 }
 

@@ -41,7 +41,7 @@ type laneMark struct {
 	failed bool // else there is no number for a reason that is not the config's
 }
 
-// curves is the picture of output throughput against requests in flight.
+// curves is the picture of output throughput against the level of the load.
 func (s *Summary) curves(sheet *Sheet) drawing {
 	lv := place(sheet.Loads)
 	list := s.curveList(sheet, lv)
@@ -82,20 +82,20 @@ func (s *Summary) curveList(sheet *Sheet, lv levels) []*curve {
 		cv.values = s.Night.axisLabels(row.Config)
 		switch {
 		case row == sheet.Best && row == sheet.Baseline:
-			cv.mark = " (best, base)"
+			cv.mark = " (" + sheet.bestWord() + ", base)"
 		case row == sheet.Best:
-			cv.mark = " (best)"
+			cv.mark = " (" + sheet.bestWord() + ")"
 		case row == sheet.Baseline:
 			cv.mark = " (base)"
 		case row.Config.Unacceptable != "":
-			cv.mark = " (not acceptable)"
+			cv.mark = " (not acceptable: " + shorten(style(8.5, ink, true), sweep.Printable(row.Config.Unacceptable), 80) + ")"
 		case row.failsElsewhere():
 			cv.mark = " (fails elsewhere)"
 		}
 		for _, q := range row.Squares {
 			x := lv.at[q.Load.String()]
 			values := q.Values(throughput())
-			if y, ok := medianOf(values); ok {
+			if y, ok := q.Median(throughput()); ok {
 				lo, hi := span(values)
 				cv.points = append(cv.points, curvePoint{x, y, lo, hi, len(values) > 1})
 			}
@@ -173,7 +173,31 @@ func fade(list []*curve, sheet *Sheet) {
 	}
 }
 
-// curvesTitle states what was measured, and claims nothing beyond it.
+// finding is what the repeats prove of the best; "" where they prove nothing.
+func (s *Summary) finding(sheet *Sheet) string {
+	label := s.Night.curveLabel(sheet.Best.Config, "")
+	v := sheet.AgainstBase(sheet.Best.Best)
+	switch {
+	case v.Known && v.Sure && v.Change > 0 && len(sheet.Ties) == 0:
+		return fmt.Sprintf("%s brings %s over the baseline", label, percent(v.Change))
+	case v.Known && v.Sure && v.Change > 0:
+		return fmt.Sprintf("%s brings %s over the baseline, and %s with it", label, percent(v.Change), pluralVerb(len(sheet.Ties), "config", "ties", "tie"))
+	case sheet.Best != sheet.Baseline || len(sheet.Ties) > 0:
+		return ""
+	}
+	others := 0
+	for _, row := range sheet.Rows {
+		if sheet.FromBest(row).Sure {
+			others++
+		}
+	}
+	if others == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the baseline is ahead of %s", plural(others, "other config"))
+}
+
+// curvesTitle states what the repeats prove, else what is drawn.
 func (s *Summary) curvesTitle(sheet *Sheet) string {
 	failed, measured := sheet.failedWords(), 0
 	for _, row := range sheet.Rows {
@@ -184,12 +208,14 @@ func (s *Summary) curvesTitle(sheet *Sheet) string {
 	name := sweep.Printable(sheet.Workload) + ": "
 	switch {
 	case sheet.Best != nil:
-		v, _ := sheet.Best.Best.Median(throughput())
-		title := fmt.Sprintf("%s%s tok/s with %s", name, commas(v, throughput().decimals([]float64{v})), s.Night.curveLabel(sheet.Best.Config, ""))
+		title := "output throughput by " + levelName(sheet.Loads)
+		if finding := s.finding(sheet); finding != "" {
+			title = finding
+		}
 		if failed != "" {
 			title += "; " + failed
 		}
-		return title
+		return name + title
 	case measured == 0 && failed != "":
 		return name + "no config could be measured"
 	case measured == 0:
@@ -197,7 +223,7 @@ func (s *Summary) curvesTitle(sheet *Sheet) string {
 	case failed != "":
 		return name + failed + "; none of the others can be named best"
 	}
-	return name + "output throughput by requests in flight"
+	return name + "output throughput by " + levelName(sheet.Loads)
 }
 
 // failedWords counts the configs that failed and those that were not tried: "2 of 9 configs failed, 1 skipped".
@@ -232,7 +258,7 @@ func (sheet *Sheet) failedWords() string {
 }
 
 func (s *Summary) curvesSubtitle(sheet *Sheet, list []*curve) string {
-	sub := "Output tokens/s by requests in flight, one line for each config"
+	sub := "Output tokens/s by " + levelName(sheet.Loads) + ", one line for each config"
 	many := slices.ContainsFunc(list, func(cv *curve) bool {
 		return slices.ContainsFunc(cv.points, func(p curvePoint) bool { return p.many })
 	})

@@ -51,9 +51,9 @@ func (s *Summary) heatMap(sheet *Sheet) drawing {
 		axes = s.Night.gridAxes()
 	}
 	v := s.newHeatView(sheet, axes)
-	sub := "Highest output tokens/s over all loads; small: requests in flight that reached it"
+	sub := "Highest output tokens/s over all loads; small: " + levelName(sheet.Loads) + " that reached it"
 	if sheet.SLO {
-		sub = "Highest output tokens/s over the loads that meet the service levels; small: requests in flight that reached it"
+		sub = "Highest output tokens/s over the loads that meet the service levels; small: " + levelName(sheet.Loads) + " that reached it"
 	}
 	if len(axes) > 2 {
 		sub += "; the best over " + sweep.Printable(strings.Join(axes[2:], ", "))
@@ -80,11 +80,7 @@ func (s *Summary) heatTitle(sheet *Sheet) string {
 		return name + "best throughput of each config; none can be named best"
 	}
 	v, _ := sheet.Best.Best.Median(throughput())
-	word := "best measured"
-	if len(sheet.Best.Best.Values(throughput())) > 1 {
-		word = "best"
-	}
-	return fmt.Sprintf("%s%s %s tok/s at %s", name, word, commas(v, throughput().decimals([]float64{v})), s.Night.names().title(sheet.Best.Config))
+	return fmt.Sprintf("%s%s %s tok/s at %s", name, sheet.bestWord(), commas(v, throughput().decimals([]float64{v})), s.Night.names().title(sheet.Best.Config))
 }
 
 func (s *Summary) newHeatView(sheet *Sheet, axes []string) *heatView {

@@ -112,6 +112,19 @@ func (c canvas) drawMarker(l look, x, y, r vg.Length) {
 
 // curveLabel names a config in few words, by the axes that vary: "mem 0.88 · hicache 48".
 func (n *Night) curveLabel(c sweep.Config, without string) string {
+	key := labelKey{c.Key, without}
+	label, ok := n.index.labels[key]
+	if !ok || c.Key == "" {
+		label = n.newLabel(c, without)
+		if n.index.labels == nil {
+			n.index.labels = map[labelKey]string{}
+		}
+		n.index.labels[key] = label
+	}
+	return label
+}
+
+func (n *Night) newLabel(c sweep.Config, without string) string {
 	if c.Label != "" {
 		return sweep.Printable(c.Label)
 	}
@@ -140,6 +153,17 @@ func (n *Night) axisLabels(c sweep.Config) []string {
 
 // shortAxis is an axis's first word where that is a word and no other axis begins with it.
 func (n *Night) shortAxis(axis string) string {
+	if s, ok := n.index.short[axis]; ok {
+		return s
+	}
+	if n.index.short == nil {
+		n.index.short = map[string]string{}
+	}
+	n.index.short[axis] = n.newShortAxis(axis)
+	return n.index.short[axis]
+}
+
+func (n *Night) newShortAxis(axis string) string {
 	word, _, cut := strings.Cut(axis, "-")
 	if !cut || len(word) < 3 {
 		return axis

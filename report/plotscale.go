@@ -96,26 +96,27 @@ type levels struct {
 // place uses a log2 scale of the total in flight; where two loads have the same total, or a total of
 // less than 1, they stand side by side in order.
 func place(loads []sweep.Load) levels {
-	l := levels{at: map[string]float64{}, title: "Requests in flight (log scale)", spaced: true}
+	title := levelTitle(loads)
+	l := levels{at: map[string]float64{}, title: title + " (log scale)", spaced: true}
 	lo, hi := math.Inf(1), 0.0
-	seen := map[int]bool{}
+	seen := map[float64]bool{}
 	for _, load := range loads {
-		n := load.Concurrency()
-		if seen[n] || n < 1 {
+		n := load.Level()
+		if seen[n] || n <= 0 {
 			l.spaced = false
 		}
 		seen[n] = true
-		lo, hi = min(lo, float64(n)), max(hi, float64(n))
+		lo, hi = min(lo, n), max(hi, n)
 	}
 	if !l.spaced {
-		l.title = "Requests in flight"
+		l.title = title
 	}
 	for i, load := range loads {
 		x := 0.5
 		switch {
 		case len(loads) == 1:
 		case l.spaced:
-			x = math.Log2(float64(load.Concurrency())/lo) / math.Log2(hi/lo)
+			x = math.Log2(load.Level()/lo) / math.Log2(hi/lo)
 		default:
 			x = float64(i) / float64(len(loads)-1)
 		}
@@ -127,7 +128,7 @@ func place(loads []sweep.Load) levels {
 		l.ticks = append(l.ticks, tick{x, label})
 	}
 	if len(loads) == 1 {
-		l.title = "Requests in flight"
+		l.title = title
 	}
 	return l
 }

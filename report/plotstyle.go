@@ -60,9 +60,8 @@ func ramp(stops []color.NRGBA, t float64) color.NRGBA {
 	return color.NRGBA{R: mix(a.R, b.R), G: mix(a.G, b.G), B: mix(a.B, b.B), A: 255}
 }
 
-// inkOn is the text colour with the higher contrast on a background: by relative luminance, the two
-// are equal at 0.179.
-func inkOn(bg color.NRGBA) color.NRGBA {
+// luminance is a colour's relative luminance (WCAG 2.2).
+func luminance(c color.NRGBA) float64 {
 	linear := func(v uint8) float64 {
 		x := float64(v) / 255
 		if x <= 0.03928 {
@@ -70,8 +69,24 @@ func inkOn(bg color.NRGBA) color.NRGBA {
 		}
 		return math.Pow((x+0.055)/1.055, 2.4)
 	}
-	if 0.2126*linear(bg.R)+0.7152*linear(bg.G)+0.0722*linear(bg.B) < 0.179 {
+	return 0.2126*linear(c.R) + 0.7152*linear(c.G) + 0.0722*linear(c.B)
+}
+
+// inkOn is the text colour with the higher contrast on a background: the two are equal at a luminance of 0.179.
+func inkOn(bg color.NRGBA) color.NRGBA {
+	if luminance(bg) < 0.179 {
 		return white
+	}
+	return ink
+}
+
+// readable darkens a colour until text in it has a contrast of 4.5 on white (WCAG 2.2, success criterion 1.4.3).
+func readable(c color.NRGBA) color.NRGBA {
+	for share := 1.0; share > 0; share -= 0.02 {
+		m := func(v uint8) uint8 { return uint8(float64(v)*share + 0.5) }
+		if d := (color.NRGBA{R: m(c.R), G: m(c.G), B: m(c.B), A: 255}); 1.05/(luminance(d)+0.05) >= 4.5 {
+			return d
+		}
 	}
 	return ink
 }

@@ -176,11 +176,12 @@ func (c canvas) drawLaneMark(m laneMark, x, y, r vg.Length) {
 	c.cross(bad, x, y, r, 1.6)
 }
 
+// labelColor is a curve's colour, dark enough to be read as text.
 func labelColor(cv *curve) color.NRGBA {
 	if cv.back || cv.row.Config.Unacceptable != "" {
 		return muted
 	}
-	return cv.look.color
+	return readable(cv.look.color)
 }
 
 // drawCurves draws lines, bars and points, the grey ones first. A line joins only neighbouring loads that
