@@ -1,7 +1,10 @@
 package report
 
 import (
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"sweep/sweep"
 )
@@ -65,6 +68,15 @@ func pairColumn(kind, class string, drop int, squares []*Square) valueColumn {
 	}
 }
 
+// behind is how many repeats a median stands on: "3", or "2/3" where the config died in one.
+func (q *Square) behind() string {
+	n := strconv.Itoa(len(q.Values(throughput())))
+	if q.death() != "" {
+		n += "/" + strconv.Itoa(q.Repeats)
+	}
+	return n
+}
+
 func medians(m Metric, squares []*Square) []float64 {
 	var values []float64
 	for _, q := range squares {
@@ -100,48 +112,54 @@ func throughputColumn(squares []*Square) valueColumn {
 	c.cell = func(q *Square) string {
 		s := number(q)
 		if s != absent && q.Repeats > 1 {
-			s += " (" + strconv.Itoa(len(q.Values(throughput()))) + ")"
+			s += " (" + q.behind() + ")"
 		}
 		return s
 	}
 	return c
 }
 
-// rangeColumn shows the lowest and the highest of several repeats.
-func rangeColumn(drop int, squares []*Square) valueColumn {
-	m := throughput()
-	decimals := m.decimals(medians(m, squares))
-	c := valueColumn{col: textColumn{head: [2]string{"lowest–", "highest"}, right: true, drop: drop}}
-	for _, q := range squares {
-		c.used = c.used || len(q.Values(m)) > 1
-	}
-	c.cell = func(q *Square) string {
-		v := q.Values(m)
-		if len(v) < 2 {
+// spreadColumn shows how sure a throughput is: half the width of its interval, relative.
+func spreadColumn(sheet *Sheet, drop int, squares []*Square) valueColumn {
+	show := func(q *Square) string {
+		e, ok := sheet.Noise.Of(q.whole())
+		if !ok {
 			return absent
 		}
-		lo, hi := span(v)
-		return commas(lo, decimals) + "–" + commas(hi, decimals)
+		return "±" + strings.TrimPrefix(percent(math.Sqrt(e.Hi/e.Lo)-1), "+")
+	}
+	c := valueColumn{col: textColumn{head: [2]string{"", "±"}, right: true, drop: drop}, cell: show}
+	for _, q := range squares {
+		c.used = c.used || show(q) != absent
 	}
 	return c
 }
 
+// changeColumn compares with the baseline at the same load: "~" where the two are not told apart, a bare change where a single repeat
+// gives no noise estimate.
 func changeColumn(sheet *Sheet, drop int, squares []*Square) valueColumn {
-	c := valueColumn{col: textColumn{head: [2]string{"vs base", "same load"}, right: true, drop: drop}}
+	c := valueColumn{col: textColumn{head: [2]string{"vs base", "same load"}, right: true, drop: drop}, cell: sheet.changeText}
 	for _, q := range squares {
 		_, ok := sheet.Change(q)
 		c.used = c.used || ok
 	}
-	c.cell = func(q *Square) string {
-		if v, ok := sheet.Change(q); ok {
-			return percent(v)
-		}
-		if sheet.Baseline != nil && sheet.Baseline.At(q.Load) == q && q.Measured() {
-			return "base"
-		}
-		return absent
-	}
 	return c
+}
+
+func (sheet *Sheet) changeText(q *Square) string {
+	v := sheet.AgainstBase(q)
+	change, ok := sheet.Change(q)
+	switch {
+	case v.Known && v.Sure:
+		return percent(v.Change)
+	case v.Known:
+		return "~"
+	case ok && q.death() == "":
+		return percent(change)
+	case sheet.Baseline != nil && sheet.Baseline.at(q.load) == q && q.Measured():
+		return "base"
+	}
+	return absent
 }
 
 func sloColumn(sheet *Sheet, drop int) valueColumn {
@@ -163,7 +181,7 @@ func metricByName(name string, drop int, squares []*Square) valueColumn {
 	m := metric(name)
 	head := [2]string{m.Title, m.Unit}
 	switch m.Unit {
-	case "requests", "requests/s", "tokens", "share":
+	case "requests", "requests/s", "tokens", "tokens/s", "share", "$":
 		head[1] = "" // the title says it
 	}
 	return metricColumn(m, head, drop, squares)
@@ -177,27 +195,113 @@ func (sheet *Sheet) classNames() []string {
 	return sheet.Classes
 }
 
-// summaryColumns are the columns of the table with one row for each config.
-func (sheet *Sheet) summaryColumns(squares []*Square) []valueColumn {
-	cols := []valueColumn{throughputColumn(squares), rangeColumn(7, squares), changeColumn(sheet, 1, squares), sloColumn(sheet, 1)}
+// summaryColumns are the columns of the table with one row for each config: how well it serves.
+func (sheet *Sheet) summaryColumns(squares []*Square, v View) []valueColumn {
+	if len(v.Metrics) > 0 {
+		return chosenColumns(v.Metrics, squares)
+	}
+	cols := []valueColumn{throughputColumn(squares), spreadColumn(sheet, 2, squares), changeColumn(sheet, 1, squares), sloColumn(sheet, 1)}
+	if slices.ContainsFunc(squares, manyGPUs) { // on one it is the throughput once more
+		cols = append(cols, metricByName("output_throughput_per_gpu", 8, squares))
+	}
+	cols = append(cols, metricByName("output_throughput_per_user", 6, squares), metricByName("input_throughput_per_gpu", 9, squares))
 	for _, class := range sheet.classNames() {
-		cols = append(cols, pairColumn("ttft", class, 4, squares))
+		cols = append(cols, pairColumn("ttft", class, 3, squares))
 	}
 	for _, class := range sheet.classNames() {
-		cols = append(cols, pairColumn("tpot", class, 5, squares))
+		cols = append(cols, pairColumn("tpot", class, 4, squares))
 	}
+	return used(append(cols, metricByName("usd_per_million_output_tokens", 5, squares)))
+}
+
+func manyGPUs(q *Square) bool {
+	return slices.ContainsFunc(q.Records, func(r sweep.Record) bool { return r.GPUCount > 1 })
+}
+
+// resourceColumns are those of the second table with one row for each config: what it takes.
+func (sheet *Sheet) resourceColumns(squares []*Square) []valueColumn {
+	var cols []valueColumn
 	for _, c := range []struct {
 		name string
 		drop int
-	}{{"kv_tokens", 2}, {"headroom_gib", 2}, {"headroom_min_gib", 7}, {"running", 3}, {"queued", 3}, {"token_usage", 3}, {"start_s", 6}} {
+	}{
+		{"kv_tokens", 0}, {"headroom_gib", 1}, {"headroom_min_gib", 1}, {"running", 2}, {"queued", 2}, {"token_usage", 2},
+		{"token_usage_over_085", 6}, {"retractions", 5}, {"cached_share_host", 3}, {"decode_graph_share", 6}, {"accept_length", 6}, {"start_s", 5}, {"power_w", 6},
+	} {
 		cols = append(cols, metricByName(c.name, c.drop, squares))
+		if c.name == "headroom_min_gib" {
+			cols = append(cols, forecastColumn(7, squares), hostColumn(4, squares))
+		}
 	}
 	return used(cols)
 }
 
+// forecastColumn shows how far the truth was from what was forecast before the launch: "+0.1 % / −0.04".
+func forecastColumn(drop int, squares []*Square) valueColumn {
+	c := valueColumn{col: textColumn{head: [2]string{"off forecast", "KV / GiB"}, right: true, drop: drop}}
+	c.cell = func(q *Square) string {
+		kv, room := absent, absent
+		off, ok := q.Median(metric("forecast_kv_tokens_error"))
+		truth, known := q.Median(metric("kv_tokens"))
+		if forecast := truth - off; ok && known && forecast > 0 {
+			kv = percent(off / forecast)
+		}
+		if off, ok := q.Median(metric("forecast_headroom_error_gib")); ok {
+			room = signed(off, 2)
+		}
+		if kv == absent && room == absent {
+			return absent
+		}
+		return kv + " / " + room
+	}
+	for _, q := range squares {
+		c.used = c.used || c.cell(q) != absent
+	}
+	return c
+}
+
+// hostColumn shows what a launch took of the host's memory: when it was ready, and at most.
+func hostColumn(drop int, squares []*Square) valueColumn {
+	c := valueColumn{col: textColumn{head: [2]string{"host RAM GiB", "ready / most"}, right: true, drop: drop}}
+	c.cell = func(q *Square) string {
+		var parts []string
+		known := false
+		for _, m := range []Metric{metric("host_taken_gib"), metric("host_ram_peak_gib")} {
+			text := absent
+			if v, ok := q.Median(m); ok {
+				text, known = commas(v, m.Decimals), true
+			}
+			parts = append(parts, text)
+		}
+		if !known {
+			return absent
+		}
+		return strings.Join(parts, " / ")
+	}
+	for _, q := range squares {
+		c.used = c.used || c.cell(q) != absent
+	}
+	return c
+}
+
+// chosenColumns are the metrics that a reader asked for, under their own names.
+func chosenColumns(names []string, squares []*Square) []valueColumn {
+	var cols []valueColumn
+	for i, name := range names {
+		m := metric(name)
+		col := metricColumn(m, [2]string{sweep.Printable(name), m.Unit}, i, squares)
+		col.used = true
+		cols = append(cols, col)
+	}
+	return cols
+}
+
 // detailColumns are the columns of the table with one row for each cell.
-func (sheet *Sheet) detailColumns(squares []*Square) []valueColumn {
-	cols := []valueColumn{throughputColumn(squares), rangeColumn(7, squares), changeColumn(sheet, 1, squares), sloColumn(sheet, 1)}
+func (sheet *Sheet) detailColumns(squares []*Square, v View) []valueColumn {
+	if len(v.Metrics) > 0 {
+		return chosenColumns(v.Metrics, squares)
+	}
+	cols := []valueColumn{throughputColumn(squares), spreadColumn(sheet, 2, squares), changeColumn(sheet, 1, squares), sloColumn(sheet, 1)}
 	cols = append(cols, metricByName("request_throughput", 5, squares))
 	for _, class := range sheet.classNames() {
 		cols = append(cols, pairColumn("ttft", class, 2, squares))

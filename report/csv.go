@@ -7,46 +7,35 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"sweep/sweep"
 )
 
 // WriteCSV writes every record of the night, drift checks included, under the keys of cells.jsonl. What
-// is absent there is an empty field here; lists and objects are JSON text.
+// is absent there is an empty field here; lists and objects are JSON text. What servers said is made printable: a CSV is
+// also shown on terminals.
 func WriteCSV(w io.Writer, n *Night) error {
-	var header []string
-	at := map[string]int{}
-	var rows []map[string]string
-	for _, r := range slices.Concat(n.Records, n.Drift) {
-		row, keys, err := flatten(r)
-		if err != nil {
-			return fmt.Errorf("report: cells.csv: %w", err)
-		}
-		last := -1
-		for _, k := range keys {
-			i, ok := at[k]
-			if !ok { // a new key stands after the one before it in its own record
-				i = last + 1
-				header = slices.Insert(header, i, k)
-				for j := i; j < len(header); j++ {
-					at[header[j]] = j
-				}
+	t := flatTable{ids: map[string]int{}}
+	for _, list := range [][]sweep.Record{n.Records, n.Drift} {
+		for i := range list {
+			if err := t.add(&list[i]); err != nil {
+				return fmt.Errorf("report: cells.csv: %w", err)
 			}
-			last = max(last, i)
 		}
-		rows = append(rows, row)
 	}
 	var buf bytes.Buffer
 	out := csv.NewWriter(&buf)
-	if len(header) > 0 {
-		_ = out.Write(header) // into memory: checked by Error below
+	fields := make([]string, len(t.keys))
+	for i, id := range t.order {
+		fields[i] = sweep.PrintableField(t.keys[id])
 	}
-	fields := make([]string, len(header))
-	for _, row := range rows {
-		for i, k := range header {
-			fields[i] = row[k]
+	if len(fields) > 0 {
+		_ = out.Write(fields) // into memory: checked by Error below
+	}
+	for _, row := range t.rows {
+		clear(fields)
+		for _, f := range row {
+			fields[t.at[f.id]] = f.text
 		}
 		_ = out.Write(fields)
 	}
@@ -57,46 +46,71 @@ func WriteCSV(w io.Writer, n *Night) error {
 	return write(w, buf.String())
 }
 
-// flatten gives a record's keys in order and each one's field.
-func flatten(r sweep.Record) (map[string]string, []string, error) {
-	data, err := json.Marshal(r)
+// flatTable holds records as fields of columns, each key by a number of its own: a map for each of ten thousand records would cost
+// more than all that is in them.
+type flatTable struct {
+	ids   map[string]int
+	keys  []string // by number
+	order []int    // numbers, in the order of the columns
+	at    []int    // column of each number
+	rows  [][]flatField
+}
+
+type flatField struct {
+	id   int
+	text string
+}
+
+// add takes a record's fields.
+func (t *flatTable) add(r *sweep.Record) error {
+	data, err := r.MarshalJSON() // directly: json.Marshal would read all of it once more
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if _, err := dec.Token(); err != nil {
-		return nil, nil, err
-	}
-	row := map[string]string{}
-	var keys []string
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, nil, err
+	row := make([]flatField, 0, len(t.keys))
+	last := -1
+	whole := scanFlat(data, func(k, v []byte) {
+		id, ok := t.ids[string(k)]
+		if !ok {
+			id = t.insert(k, last+1)
 		}
-		key, _ := t.(string)
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return nil, nil, err
-		}
-		keys = append(keys, key)
-		row[key] = field(raw)
+		last = max(last, t.at[id])
+		row = append(row, flatField{id, field(v)})
+	})
+	if !whole {
+		return fmt.Errorf("a record is no flat object: %.80s", data)
 	}
-	return row, keys, nil
+	t.rows = append(t.rows, row)
+	return nil
+}
+
+// insert makes a column of a new key: it stands after the one before it in its own record.
+func (t *flatTable) insert(raw []byte, column int) (id int) {
+	key := string(raw)
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		_ = json.Unmarshal(fmt.Appendf(nil, `"%s"`, raw), &key) // it was written by the same package
+	}
+	id = len(t.keys)
+	t.ids[string(raw)], t.keys, t.at = id, append(t.keys, key), append(t.at, column)
+	t.order = slices.Insert(t.order, column, id)
+	for i, id := range t.order {
+		t.at[id] = i
+	}
+	return id
 }
 
 // field is a JSON value as a CSV field. A text that a spreadsheet would run as a formula gets an
 // apostrophe before it, which spreadsheets show as text.
 func field(raw json.RawMessage) string {
 	if len(raw) == 0 || raw[0] != '"' {
-		return string(raw)
+		return string(sweep.PrintableJSON(raw))
+	}
+	if plain := raw[1 : len(raw)-1]; bytes.IndexByte(plain, '\\') < 0 {
+		return sweep.PrintableField(string(plain))
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
-		return string(raw)
+		return string(sweep.PrintableJSON(raw))
 	}
-	if _, err := strconv.ParseFloat(s, 64); err != nil && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
+	return sweep.PrintableField(s)
 }

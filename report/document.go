@@ -19,22 +19,34 @@ type block struct {
 }
 
 // document is the whole report in words, the tables with one row for each config first.
-func (s *Summary) document(pictures []Picture) []block {
+func (s *Summary) document(pictures []Picture, v View) []block {
 	blocks := []block{{heading: sweep.Printable(s.Night.Name)}}
 	blocks = append(blocks, paragraphs(s.about())...)
+	if len(v.Filter) > 0 {
+		blocks = append(blocks, block{text: "Only what passes: " + sweep.Printable(joinConditions(v.Filter)) + "."})
+	}
+	if v.Rows != "" {
+		return append(blocks, s.crosstabBlocks(v)...)
+	}
+	s.sortRows(v.Sort)
 	for _, sheet := range s.Sheets {
-		blocks = append(blocks, s.sheetBlocks(sheet)...)
+		blocks = append(blocks, s.sheetBlocks(sheet, v)...)
 		for _, p := range pictures {
 			if p.Workload == sheet.Workload {
 				blocks = append(blocks, block{picture: p.Name + ".png", text: p.Title})
 			}
 		}
 	}
+	for _, p := range pictures {
+		if p.Workload == "" {
+			blocks = append(blocks, block{picture: p.Name + ".png", text: p.Title})
+		}
+	}
 	if line := s.driftLine(); line != "" {
 		blocks = append(blocks, block{text: line})
 	}
 	for _, sheet := range s.Sheets {
-		blocks = append(blocks, s.detailBlocks(sheet)...)
+		blocks = append(blocks, s.detailBlocks(sheet, v)...)
 	}
 	blocks = append(blocks, s.commandBlocks()...)
 	for _, p := range s.Night.Problems {
@@ -43,10 +55,20 @@ func (s *Summary) document(pictures []Picture) []block {
 	return blocks
 }
 
+func joinConditions(list []Condition) string {
+	parts := make([]string, len(list))
+	for i, c := range list {
+		parts[i] = c.String()
+	}
+	return strings.Join(parts, " and ")
+}
+
 func paragraphs(lines []string) []block {
 	var blocks []block
 	for _, l := range lines {
-		blocks = append(blocks, block{text: l})
+		if l != "" {
+			blocks = append(blocks, block{text: l})
+		}
 	}
 	return blocks
 }
@@ -66,36 +88,49 @@ func (s *Summary) about() []string {
 	return lines
 }
 
-// facts names what served: engine, model, devices, and notes that hold for the whole night.
+// facts names what served: engine, model, devices, and notes that hold for the whole night. Each picture has them below it.
 func (s *Summary) facts() string {
-	var engines, models, gpus []string
+	if s.served == "" {
+		s.served = s.findFacts()
+	}
+	return s.served
+}
+
+func (s *Summary) findFacts() string {
+	var models, gpus []string
 	add := func(list *[]string, text string) {
 		if text = sweep.Printable(strings.TrimSpace(text)); text != "" && !slices.Contains(*list, text) {
 			*list = append(*list, text)
 		}
 	}
 	for _, r := range s.Night.Records {
-		if r.EngineVersion != "" {
-			add(&engines, r.Engine+" "+r.EngineVersion)
-		}
 		add(&models, r.Model)
 		if r.GPU != "" {
 			add(&gpus, fmt.Sprintf("%d × %s", r.GPUCount, r.GPU))
 		}
 	}
-	if len(engines) == 0 {
-		for _, r := range s.Night.Records {
-			add(&engines, r.Engine)
-		}
-	}
-	parts := slices.Concat(engines, models, gpus)
+	parts := slices.Concat(s.Night.engines(), models, gpus)
 	for _, n := range s.Notes {
 		parts = append(parts, sweep.Printable(n))
 	}
 	return strings.Join(parts, " · ")
 }
 
-func (s *Summary) sheetBlocks(sheet *Sheet) []block {
+// sheetBlocks are what is told of a workload. What a reader who asked for nothing special sees is made once: page and Markdown tell the same.
+func (s *Summary) sheetBlocks(sheet *Sheet, v View) []block {
+	if v.Rows != "" || len(v.Metrics) > 0 {
+		return s.newSheetBlocks(sheet, v)
+	}
+	if s.told == nil {
+		s.told = map[*Sheet][]block{}
+	}
+	if s.told[sheet] == nil {
+		s.told[sheet] = s.newSheetBlocks(sheet, v)
+	}
+	return s.told[sheet]
+}
+
+func (s *Summary) newSheetBlocks(sheet *Sheet, v View) []block {
 	blocks := []block{{heading: "Workload " + sweep.Printable(sheet.Workload)}}
 	blocks = append(blocks, paragraphs(s.headline(sheet))...)
 	notes := &footnotes{}
@@ -108,80 +143,29 @@ func (s *Summary) sheetBlocks(sheet *Sheet) []block {
 		}
 	}
 	if len(ranked) > 0 {
-		blocks = append(blocks, block{table: s.summaryTable(sheet, ranked, notes)})
+		blocks = append(blocks, block{table: s.summaryTable(sheet, ranked, notes, v)})
 	}
 	if len(apart) > 0 {
 		blocks = append(blocks, block{text: "Not acceptable: measured because the grid asked for it, never named best."},
-			block{table: s.summaryTable(sheet, apart, notes)})
+			block{table: s.summaryTable(sheet, apart, notes, v)})
 	}
-	return append(blocks, block{notes: notes.texts})
+	blocks = append(blocks, block{notes: notes.texts()})
+	if len(v.Metrics) > 0 {
+		return blocks
+	}
+	if t := s.resourceTable(sheet); t != nil {
+		blocks = append(blocks, block{text: "What each takes, at the same load:"}, block{table: t})
+	}
+	if t := s.effectTable(sheet); t != nil {
+		blocks = append(blocks, block{text: "What each value brings at equal load, over pairs of configs that differ in nothing else:"}, block{table: t})
+	}
+	if t := s.tailTable(sheet); t != nil {
+		blocks = append(blocks, block{text: "How sure the tails are, over the requests of all repeats (95 % interval, taking requests as independent):"}, block{table: t})
+	}
+	return blocks
 }
 
-// headline says in a sentence or two what the sheet shows, and how sure that is.
-func (s *Summary) headline(sheet *Sheet) []string {
-	if sheet.Best == nil {
-		return []string{s.noBest(sheet)}
-	}
-	q := sheet.Best.Best
-	values := q.Values(throughput())
-	v, _ := medianOf(values)
-	decimals := throughput().decimals([]float64{v})
-	word := "Best measured"
-	if len(values) > 1 {
-		word = "Best"
-	}
-	line := fmt.Sprintf("%s: %s tok/s with %s in flight: %s", word, commas(v, decimals), poolLabel(q.Load), s.Night.names().title(sheet.Best.Config))
-	if change, ok := sheet.Change(q); ok {
-		line += fmt.Sprintf(" (%s against the baseline at the same load)", percent(change))
-	} else if sheet.Best == sheet.Baseline {
-		line += " (the baseline)"
-	}
-	line += "."
-	switch {
-	case len(values) == 1 && s.Night.Repeats > 1:
-		return []string{line + " 1 repeat so far: no noise estimate."}
-	case len(values) == 1:
-		return []string{line + " 1 repeat: no noise estimate."}
-	}
-	lo, hi := span(values)
-	line += fmt.Sprintf(" Median of %d repeats, %s–%s.", len(values), commas(lo, decimals), commas(hi, decimals))
-	if rivals := sheet.Rivals(); len(rivals) > 0 {
-		var list []string
-		for _, r := range rivals {
-			list = append(list, s.Night.names().title(r.Config))
-		}
-		line += " Not told apart from it, because the ranges of their repeats meet: " + strings.Join(list, "; ") + "."
-	}
-	return []string{line}
-}
-
-func (s *Summary) noBest(sheet *Sheet) string {
-	measured, met, judged := 0, 0, 0
-	for _, row := range sheet.Rows {
-		if row.Best == nil {
-			continue
-		}
-		measured++
-		ok, known := row.Best.MeetsSLO()
-		if ok {
-			met++
-		}
-		if known {
-			judged++
-		}
-	}
-	switch {
-	case measured == 0:
-		return "No config can be named best: nothing has been measured."
-	case sheet.SLO && judged == 0:
-		return "No config can be named best: no load had enough requests to judge the service levels."
-	case sheet.SLO && met == 0:
-		return "No config can be named best: no load met the service levels."
-	}
-	return "No config can be named best: each one that was measured died under some load, missed a service level, or is not acceptable or not trusted."
-}
-
-func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes) *textTable {
+func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes, v View) *textTable {
 	squares := make([]*Square, 0, len(rows))
 	var configs []sweep.Config
 	for _, r := range rows {
@@ -189,9 +173,9 @@ func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes) *tex
 		configs = append(configs, r.Config)
 	}
 	ns := s.Night.namesOf(configs)
-	values := sheet.summaryColumns(squares)
+	values := sheet.summaryColumns(squares, v)
 	t := &textTable{columns: append([]textColumn{{}}, ns.columns()...)}
-	t.columns = append(t.columns, textColumn{head: [2]string{"in", "flight"}, right: true})
+	t.columns = append(t.columns, textColumn{head: levelHead(sheet.Loads), right: true})
 	for _, v := range values {
 		t.columns = append(t.columns, v.col)
 	}
@@ -200,9 +184,9 @@ func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes) *tex
 		mark, tn := "", plain
 		switch {
 		case row == sheet.Best && row == sheet.Baseline:
-			mark, tn = "best, base", strong
+			mark, tn = sheet.bestWord()+", base", strong
 		case row == sheet.Best:
-			mark, tn = "best", strong
+			mark, tn = sheet.bestWord(), strong
 		case row == sheet.Baseline:
 			mark = "base"
 		case row.Best == nil && len(squares[i].Records) > 0:
@@ -224,6 +208,50 @@ func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes) *tex
 	return t
 }
 
+// resourceTable has a row for each config that was started: what it takes at the load at which it is shown. It is nil where nothing of
+// that is known.
+func (s *Summary) resourceTable(sheet *Sheet) *textTable {
+	var rows []*Row
+	var squares []*Square
+	var configs []sweep.Config
+	for _, row := range sheet.Rows {
+		if q := row.shown(); slices.ContainsFunc(q.Records, func(r sweep.Record) bool { return len(r.Values) > 0 }) {
+			rows, squares, configs = append(rows, row), append(squares, q), append(configs, row.Config)
+		}
+	}
+	ns := s.Night.namesOf(configs)
+	values := sheet.resourceColumns(squares)
+	if len(values) == 0 {
+		return nil
+	}
+	t := &textTable{columns: ns.columns()}
+	t.columns = append(t.columns, textColumn{head: levelHead(sheet.Loads), right: true})
+	for _, v := range values {
+		t.columns = append(t.columns, v.col)
+	}
+	for i, row := range rows {
+		level := absent
+		if row.Best != nil {
+			level = loadLabel(row.Best.Load, sheet.Loads)
+		}
+		cells := append(ns.cells(row.Config), level)
+		known := false
+		for _, v := range values {
+			cell := v.cell(squares[i])
+			cells, known = append(cells, cell), known || cell != absent
+		}
+		if !known {
+			continue // it was never started
+		}
+		tn := plain
+		if row == sheet.Best {
+			tn = strong
+		}
+		t.add(tn, cells)
+	}
+	return t
+}
+
 // shown is the square whose values stand for the row: its best, else the first that has a record, whose
 // facts of the launch are known although nothing was measured.
 func (r *Row) shown() *Square {
@@ -238,16 +266,16 @@ func (r *Row) shown() *Square {
 	return r.Squares[0]
 }
 
-func (s *Summary) detailBlocks(sheet *Sheet) []block {
+func (s *Summary) detailBlocks(sheet *Sheet, v View) []block {
 	ns := s.Night.names()
 	notes := &footnotes{}
 	var squares []*Square
 	for _, row := range sheet.Rows {
 		squares = append(squares, row.Squares...)
 	}
-	values := sheet.detailColumns(squares)
+	values := sheet.detailColumns(squares, v)
 	t := &textTable{columns: ns.columns()}
-	t.columns = append(t.columns, textColumn{head: [2]string{"in", "flight"}, right: true})
+	t.columns = append(t.columns, textColumn{head: levelHead(sheet.Loads), right: true})
 	for _, v := range values {
 		t.columns = append(t.columns, v.col)
 	}
@@ -270,7 +298,7 @@ func (s *Summary) detailBlocks(sheet *Sheet) []block {
 			t.add(tn, append(cells, s.squareOutcome(q, notes)))
 		}
 	}
-	return []block{{heading: "Each load of " + sweep.Printable(sheet.Workload)}, {table: t}, {notes: notes.texts}}
+	return []block{{heading: "Each load of " + sweep.Printable(sheet.Workload)}, {table: t}, {notes: notes.texts()}}
 }
 
 // squareOutcome is how one cell ended over its repeats.
@@ -300,44 +328,4 @@ func (s *Summary) squareOutcome(q *Square, notes *footnotes) string {
 		return "ok"
 	}
 	return strings.Join(parts, "; ")
-}
-
-// driftLine says how far the baseline moved between the beginning and the end of each repeat.
-func (s *Summary) driftLine() string {
-	byRepeat := map[int][]float64{}
-	var repeats []int
-	var lost []string
-	for _, d := range s.Drift {
-		if !d.Known {
-			if d.Outcome != sweep.OK {
-				lost = append(lost, fmt.Sprintf("repeat %d at %s: %s", d.Repeat, poolLabel(d.Load), shortOutcome(d.Outcome)))
-			}
-			continue
-		}
-		if !slices.Contains(repeats, d.Repeat) {
-			repeats = append(repeats, d.Repeat)
-		}
-		byRepeat[d.Repeat] = append(byRepeat[d.Repeat], d.Change)
-	}
-	slices.Sort(repeats)
-	var parts []string
-	for _, r := range repeats {
-		lo, hi := span(byRepeat[r])
-		text := percent(lo)
-		if percent(lo) != percent(hi) {
-			text = "by " + text + " to " + percent(hi) + ", depending on the load,"
-		}
-		parts = append(parts, text)
-	}
-	var line string
-	switch {
-	case len(parts) == 1:
-		line = "The baseline drifted " + parts[0] + " over the repeat."
-	case len(parts) > 1:
-		line = "The baseline drifted over the repeats, in order: " + strings.Join(parts, "; ") + "."
-	}
-	if len(lost) > 0 {
-		line = strings.TrimSpace(line + " Drift not known: " + strings.Join(lost, "; ") + ".")
-	}
-	return line
 }

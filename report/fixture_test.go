@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -24,6 +25,7 @@ type nightSpec struct {
 	repeats   int
 	drift     bool
 	plan      bool // write manifest.json
+	raw       bool // write the raw files of measured runs, and launch.json
 	// end says how a cell ended; nil, or an empty outcome, is ok.
 	end func(c sweep.Config, l sweep.Load, repeat int) sweep.Ending
 	// edit may change a record, or say that it does not exist yet.
@@ -61,7 +63,7 @@ func (s nightSpec) product() []sweep.Config {
 		configs = next
 	}
 	for i := range configs {
-		configs[i].Key = configs[i].Axes.String()
+		configs[i].Key = cmp.Or(configs[i].Axes.String(), "default")
 	}
 	configs[0].Baseline = true
 	if s.configs != nil {
@@ -173,6 +175,13 @@ func (s nightSpec) write(tb testing.TB) string {
 	}
 	if err := os.WriteFile(filepath.Join(dir, CellsFile), lines, 0o666); err != nil {
 		tb.Fatal(err)
+	}
+	if s.raw {
+		for _, r := range s.records() {
+			if r.Outcome == sweep.OK {
+				syntheticRun{open: 20, length: 100}.write(tb, dir, r)
+			}
+		}
 	}
 	if s.plan {
 		data, err := json.Marshal(map[string]any{"schema": 1, "configs": s.product(), "loads": s.loads, "workloads": s.workloads, "repeats": s.repeats})

@@ -3,6 +3,7 @@ package report
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"sweep/sweep"
 )
@@ -25,16 +26,25 @@ type Metric struct {
 	Better   Better
 	Decimals int  // at a magnitude of hundreds
 	Scales   bool // small numbers get more decimals
+
+	from func(r sweep.Record) (float64, bool) // of a metric that follows from others
 }
 
 // Of returns the metric's value in a record. A record that was not measured well has facts of its
 // launch, never a measured number.
-func (m Metric) Of(r sweep.Record) (float64, bool) {
-	if withheld(r) != "" && !isFact(m.Name) {
+func (m Metric) Of(r sweep.Record) (float64, bool) { return m.of(&r) }
+
+func (m Metric) of(r *sweep.Record) (float64, bool) {
+	v, ok := 0.0, false
+	if m.from != nil {
+		v, ok = m.from(*r)
+	} else {
+		v, ok = r.Values[m.Name]
+	}
+	if !ok || withheld(*r) != "" && !isFact(m.Name) {
 		return 0, false
 	}
-	v, ok := r.Values[m.Name]
-	return v, ok
+	return v, true
 }
 
 // ForClass is the metric of one class of requests: "p99_ttft_ms" becomes "short_p99_ttft_ms". An empty
@@ -46,35 +56,92 @@ func (m Metric) ForClass(class string) Metric {
 	return m
 }
 
-// metrics lists the metrics that tables show; every other value is in cells.csv all the same.
-func metrics() []Metric {
+// metrics lists the metrics that tables show; every other value is in cells.csv all the same. The list is made once and shared: a night
+// of thousands of cells asks for it hundreds of thousands of times. Nobody may change it.
+var metrics = sync.OnceValue(func() []Metric {
 	return []Metric{
-		{"output_throughput", "tok/s", "tokens/s", Higher, 0, true},
-		{"request_throughput", "req/s", "requests/s", Higher, 2, false},
-		{"request_goodput", "good req/s", "requests/s", Higher, 2, false},
-		{"median_ttft_ms", "TTFT p50", "ms", Lower, 0, true},
-		{"median_tpot_ms", "TPOT p50", "ms", Lower, 0, true},
-		{"p99_itl_ms", "ITL p99", "ms", Lower, 0, true},
-		{"median_e2e_latency_ms", "E2E p50", "ms", Lower, 0, true},
-		{"kv_tokens", "KV tokens", "tokens", Higher, 0, false},
-		{"headroom_gib", "headroom", "GiB", Higher, 2, false},
-		{"headroom_min_gib", "least headroom", "GiB", Higher, 2, false},
-		{"running", "running", "requests", Higher, 1, false},
-		{"queued", "queued", "requests", Lower, 1, false},
-		{"token_usage", "usage", "", Neither, 2, false},
-		{"token_usage_over_085", "usage > 0.85", "share of time", Lower, 2, false},
-		{"retractions", "retractions", "", Lower, 0, false},
-		{"cached_share_host", "host hits", "share", Higher, 2, false},
-		{"client_server_ratio", "client/server", "", Neither, 3, false},
-		{"start_s", "start", "s", Lower, 0, true},
+		{Name: "output_throughput", Title: "tok/s", Unit: "tokens/s", Better: Higher, Scales: true},
+		{Name: "input_throughput", Title: "input tok/s", Unit: "tokens/s", Better: Higher, Scales: true},
+		{Name: "total_throughput", Title: "total tok/s", Unit: "tokens/s", Better: Higher, Scales: true},
+		{Name: "output_throughput_per_gpu", Title: "tok/s/GPU", Unit: "tokens/s", Better: Higher, Scales: true, from: perGPU("output_throughput")},
+		{Name: "input_throughput_per_gpu", Title: "input tok/s/GPU", Unit: "tokens/s", Better: Higher, Scales: true, from: perGPU("input_throughput")},
+		{Name: "output_throughput_per_user", Title: "tok/s/user", Unit: "tokens/s", Better: Higher, Decimals: 1, from: perUser},
+		{Name: "usd_per_million_output_tokens", Title: "$/M tokens", Unit: "$", Better: Lower, Decimals: 3, from: perMillion},
+		{Name: "request_throughput", Title: "req/s", Unit: "requests/s", Better: Higher, Decimals: 2},
+		{Name: "request_goodput", Title: "good req/s", Unit: "requests/s", Better: Higher, Decimals: 2},
+		{Name: "goodput_share", Title: "good", Unit: "share", Better: Higher, Decimals: 3},
+		{Name: "median_ttft_ms", Title: "TTFT p50", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "median_tpot_ms", Title: "TPOT p50", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "p95_ttft_ms", Title: "TTFT p95", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "p95_tpot_ms", Title: "TPOT p95", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "p99_ttft_ms", Title: "TTFT p99", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "p99_tpot_ms", Title: "TPOT p99", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "p99_itl_ms", Title: "ITL p99", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "median_e2e_latency_ms", Title: "E2E p50", Unit: "ms", Better: Lower, Scales: true},
+		{Name: "kv_tokens", Title: "KV tokens", Unit: "tokens", Better: Higher},
+		{Name: "headroom_gib", Title: "headroom", Unit: "GiB", Better: Higher, Decimals: 2},
+		{Name: "headroom_min_gib", Title: "least headroom", Unit: "GiB", Better: Higher, Decimals: 2},
+		{Name: "forecast_kv_tokens_error", Title: "KV tokens − forecast", Unit: "tokens"},
+		{Name: "forecast_headroom_error_gib", Title: "headroom − forecast", Unit: "GiB", Decimals: 2},
+		{Name: "host_ram_peak_gib", Title: "host RAM peak", Unit: "GiB", Better: Lower, Decimals: 1},
+		{Name: "host_taken_gib", Title: "host RAM taken", Unit: "GiB", Better: Lower, Decimals: 1},
+		{Name: "running", Title: "running", Unit: "requests", Better: Higher, Decimals: 1},
+		{Name: "queued", Title: "queued", Unit: "requests", Better: Lower, Decimals: 1},
+		{Name: "token_usage", Title: "usage", Decimals: 2},
+		{Name: "token_usage_over_085", Title: "usage > 0.85", Unit: "share of time", Better: Lower, Decimals: 2},
+		{Name: "retractions", Title: "retractions", Better: Lower},
+		{Name: "cached_share_host", Title: "host hits", Unit: "share", Better: Higher, Decimals: 2},
+		{Name: "decode_graph_share", Title: "graph steps", Unit: "share", Better: Higher, Decimals: 2},
+		{Name: "accept_length", Title: "accepted", Unit: "tokens", Better: Higher, Decimals: 2},
+		{Name: "client_server_ratio", Title: "client/server", Decimals: 3},
+		{Name: "start_s", Title: "start", Unit: "s", Better: Lower, Scales: true},
+		{Name: "power_w", Title: "power", Unit: "W", Better: Lower},
+	}
+})
+
+func perGPU(name string) func(sweep.Record) (float64, bool) {
+	return func(r sweep.Record) (float64, bool) {
+		v, ok := r.Values[name]
+		if !ok || r.GPUCount < 1 {
+			return 0, false
+		}
+		return v / float64(r.GPUCount), true
 	}
 }
+
+// perUser is what a user sees while an answer streams: one over the median time per output token.
+func perUser(r sweep.Record) (float64, bool) {
+	v, ok := r.Values["median_tpot_ms"]
+	if !ok || v <= 0 {
+		return 0, false
+	}
+	return 1000 / v, true
+}
+
+// perMillion is the price of a million output tokens.
+func perMillion(r sweep.Record) (float64, bool) {
+	v, ok := r.Values["output_throughput"]
+	price := r.Values["price_per_hour"]
+	if !ok || v <= 0 || price <= 0 {
+		return 0, false
+	}
+	return price / 3600 / v * 1e6, true
+}
+
+// MetricByName is the metric of a key of cells.jsonl, or of a number that a report works out.
+func MetricByName(name string) Metric { return metric(name) }
 
 // metric finds a metric of the table by its name.
 func metric(name string) Metric {
 	all := metrics()
 	if i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name }); i >= 0 {
 		return all[i]
+	}
+	for _, m := range all { // of one class
+		if class, ok := strings.CutSuffix(name, "_"+m.Name); ok && m.from == nil && class != "" {
+			m.Name, m.Title = name, class+" "+m.Title
+			return m
+		}
 	}
 	m := Metric{Name: name, Title: name, Decimals: 2, Scales: true}
 	if strings.HasSuffix(name, "_ms") {
@@ -84,16 +151,16 @@ func metric(name string) Metric {
 }
 
 // throughput is the metric that ranks configs.
-func throughput() Metric { return metric("output_throughput") }
+func throughput() Metric { return metrics()[0] }
 
 // isFact reports the values that a launch has whether or not a load could be measured on it.
 func isFact(name string) bool {
 	switch name {
 	case "kv_tokens", "weights_gib", "graph_gib", "headroom_gib", "headroom_min_gib", "host_pool_tokens",
-		"host_pool_gb", "avail_after_weights_gib", "max_running_requests", "context_length", "start_s", "stop_s", "harness_s":
+		"host_pool_gb", "host_ram_peak_gib", "host_taken_gib", "avail_after_weights_gib", "max_running_requests", "context_length", "start_s", "stop_s", "memory_back_s", "harness_s":
 		return true
 	}
-	return false
+	return strings.HasPrefix(name, "forecast_")
 }
 
 // withheld says why a record's measured numbers may not be shown; "" when they may.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,11 +41,35 @@ type Night struct {
 	Asked     int              // records of role measure that the night is to have; without a plan configs × loads × repeats
 	Planned   bool             // the night's plan was read, so what has not run yet is known
 
+	Price      float64 // of one host with its devices, in dollars an hour; 0: not known
+	AcceptEdge bool    // a config that died at a higher load may be named best
+	Version    string  // of the sweep that ran it
+	Hosts      []sweep.HostSpec
+
+	// Confirmation is what became of the night's candidates when they were measured again; nil: they were not.
+	Confirmation *Confirmation
+
+	// Runs is what is known of the steady state of each measured run.
+	Runs map[RunID]Steadiness
+
 	Problems []string // what could not be read, each one sentence
+
+	order map[RunID]int // of the records in cells.jsonl
+	index nightIndex
+}
+
+// RunID names one record of a night.
+type RunID struct {
+	Cell   string
+	Repeat int
 }
 
 // manifest is the part of manifest.json that a report uses; each key may be absent.
 type manifest struct {
+	Version   string           `json:"version"`
+	Hosts     []sweep.HostSpec `json:"hosts"`
+	Price     float64          `json:"price_per_hour"`
+	Edge      bool             `json:"accept_edge"`
 	Configs   []sweep.Config   `json:"configs"`
 	Loads     []sweep.Load     `json:"loads"`
 	Workloads []sweep.Workload `json:"workloads"`
@@ -135,6 +160,8 @@ func Read(dir string) (*Night, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	n.take(n.planned(n.parse(data)))
+	n.readRuns()
+	n.Confirmation = n.readConfirmation()
 	return n, nil
 }
 
@@ -184,20 +211,21 @@ func (n *Night) planned(records []sweep.Record) []sweep.Record {
 		return records
 	}
 	n.Configs, n.Loads, n.Workloads, n.Repeats = m.Configs, m.Loads, m.Workloads, m.Repeats
+	n.Price, n.AcceptEdge, n.Version, n.Hosts = m.Price, m.Edge, m.Version, m.Hosts
 	n.Planned = len(m.Configs) > 0 && len(m.Loads) > 0
 	if len(m.Cells) == 0 {
 		return records
 	}
-	keys := map[cellRepeat]string{}
+	keys := map[RunID]string{}
 	for _, c := range m.Cells {
-		keys[cellRepeat{c.Cell, c.Repeat}] = c.ContentKey
+		keys[RunID{c.Cell, c.Repeat}] = c.ContentKey
 		if c.Role != sweep.RoleDrift {
 			n.Asked++
 		}
 	}
 	all := len(records)
 	records = slices.DeleteFunc(records, func(r sweep.Record) bool {
-		key, ok := keys[cellRepeat{r.Cell, r.Repeat}]
+		key, ok := keys[RunID{r.Cell, r.Repeat}]
 		return !ok || key != "" && r.ContentKey != "" && key != r.ContentKey
 	})
 	if left := all - len(records); left > 0 {
@@ -206,18 +234,12 @@ func (n *Night) planned(records []sweep.Record) []sweep.Record {
 	return records
 }
 
-// cellRepeat names one record of a night.
-type cellRepeat struct {
-	cell   string
-	repeat int
-}
-
 // take sorts the records into the night and completes the plan with what they show.
 func (n *Night) take(records []sweep.Record) {
-	at := map[cellRepeat]int{}
+	at := map[RunID]int{}
 	var kept []sweep.Record
 	for _, r := range records {
-		k := cellRepeat{r.Cell, r.Repeat}
+		k := RunID{r.Cell, r.Repeat}
 		if i, ok := at[k]; ok {
 			kept[i] = r
 			continue
@@ -225,7 +247,12 @@ func (n *Night) take(records []sweep.Record) {
 		at[k] = len(kept)
 		kept = append(kept, r)
 	}
-	for _, r := range kept {
+	n.order = map[RunID]int{}
+	for i, r := range kept {
+		n.order[RunID{r.Cell, r.Repeat}] = i
+		if n.Price > 0 && r.Values != nil {
+			r.Values["price_per_hour"] = n.Price
+		}
 		if r.Role == sweep.RoleDrift {
 			n.Drift = append(n.Drift, r)
 		} else {
@@ -283,8 +310,18 @@ func (n *Night) addMissing() {
 		if d := order[a.Workload] - order[b.Workload]; d != 0 {
 			return d
 		}
-		return a.Concurrency() - b.Concurrency()
+		return cmp.Compare(a.Level(), b.Level())
 	})
+}
+
+// SetPrice says what one host costs in an hour, in dollars.
+func (n *Night) SetPrice(perHour float64) {
+	n.Price = perHour
+	for _, r := range n.Records {
+		if r.Values != nil {
+			r.Values["price_per_hour"] = perHour
+		}
+	}
 }
 
 // before orders true before false.

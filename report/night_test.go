@@ -17,7 +17,12 @@ func put(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err := os.MkdirAll(filepath.Dir(path), 0o777)
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o666)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,26 +10,44 @@ import (
 
 const absent = "–"
 
-// footnotes numbers the reasons that do not fit a table's cell.
-type footnotes struct{ texts []string }
-
-// mark returns the number of a note, "[2]"; the same text has the same number.
-func (f *footnotes) mark(text string) string {
-	i := slices.Index(f.texts, text)
-	if i < 0 {
-		i = len(f.texts)
-		f.texts = append(f.texts, text)
-	}
-	return fmt.Sprintf("[%d]", i+1)
-}
-
 // names builds the columns that name a config.
 type names struct {
 	axes   []string // axes that have more than one value
 	labels bool     // some config has a label of its own
 }
 
-func (n *Night) names() names { return n.namesOf(n.Configs) }
+func (n *Night) names() names {
+	if n.index.names == nil {
+		ns := n.namesOf(n.Configs)
+		n.index.names = &ns
+	}
+	return *n.index.names
+}
+
+// nightIndex keeps what follows from the configs alone and is asked for again and again: each picture names each config.
+// [Summarize] begins it anew.
+type nightIndex struct {
+	names  *names
+	axes   []string
+	values map[string][]string
+	short  map[string]string
+	labels map[labelKey]string
+
+	launches map[string][]sweep.Record // by folder
+}
+
+// launch are the records of one attempt at a launch.
+func (x *nightIndex) launch(n *Night, dir string) []sweep.Record {
+	if x.launches == nil {
+		x.launches = map[string][]sweep.Record{}
+		for _, r := range n.Records {
+			x.launches[r.Dir] = append(x.launches[r.Dir], r)
+		}
+	}
+	return x.launches[dir]
+}
+
+type labelKey struct{ config, without string }
 
 // namesOf are the columns that some of the night's configs need.
 func (n *Night) namesOf(configs []sweep.Config) names {
@@ -48,7 +66,10 @@ func (n *Night) namesOf(configs []sweep.Config) names {
 
 // gridAxes are the axes of the grid's product, without the settings of included configs.
 func (n *Night) gridAxes() []string {
-	var axes []string
+	if n.index.axes != nil {
+		return n.index.axes
+	}
+	axes := []string{}
 	for _, c := range n.Configs {
 		for _, p := range c.Axes {
 			if c.Label == "" && !slices.Contains(axes, p.Name) {
@@ -56,17 +77,27 @@ func (n *Night) gridAxes() []string {
 			}
 		}
 	}
+	n.index.axes = axes
 	return axes
 }
 
 // axisValues are an axis's values among the configs of the product, in the order of the night.
 func (n *Night) axisValues(axis string) []string {
+	if values, ok := n.index.values[axis]; ok {
+		return values
+	}
 	var values []string
+	seen := map[string]bool{}
 	for _, c := range n.Configs {
-		if v, ok := c.Axes.Get(axis); ok && c.Label == "" && !slices.Contains(values, v) {
+		if v, ok := c.Axes.Get(axis); ok && c.Label == "" && !seen[v] {
+			seen[v] = true
 			values = append(values, v)
 		}
 	}
+	if n.index.values == nil {
+		n.index.values = map[string][]string{}
+	}
+	n.index.values[axis] = values
 	return values
 }
 
@@ -240,22 +271,72 @@ func (s *Summary) quality(q *Square, notes *footnotes) []string {
 			say("inert " + notes.mark(sweep.Printable(note)))
 		}
 		if r.Verdict == "suspect" {
-			say("suspect " + notes.mark(sweep.Printable("suspect: "+strings.Join(s.ownNotes(r), "; "))))
+			say("suspect " + notes.alike(sweep.Printable("suspect: "+strings.Join(s.doubts(r), "; "))))
 		}
-		if r.Steady != nil && !*r.Steady {
-			say("not steady")
-		}
+	}
+	if words := s.trendWords(q); words != "" {
+		say(words)
 	}
 	return parts
 }
 
-// ownNotes are the notes of a record that not every record of the night carries.
-func (s *Summary) ownNotes(r sweep.Record) []string {
-	var own []string
-	for _, n := range r.Notes {
-		if !slices.Contains(s.Notes, n) {
-			own = append(own, n)
+// trendWords says what a cell's runs did within their windows, where that is not just flat: the load generator's own check of the halves, and
+// the tests that a longer look allows.
+func (s *Summary) trendWords(q *Square) string {
+	var runs []Steadiness
+	halves := true
+	for _, r := range q.Records {
+		if withheld(r) == "" {
+			runs = append(runs, s.Night.Runs[RunID{r.Cell, r.Repeat}])
+			halves = halves && (r.Steady == nil || *r.Steady)
 		}
 	}
-	return own
+	if !Consistent(runs) {
+		return "repeats disagree on being steady"
+	}
+	for _, run := range runs {
+		switch run.Trend {
+		case WarmingUp, SlowingDown:
+			return fmt.Sprintf("not steady: %s, %s from half to half", run.Trend, percent(run.Change))
+		case NoSteadyState:
+			return string(NoSteadyState)
+		}
+	}
+	if !halves {
+		return "not steady"
+	}
+	return ""
+}
+
+// ownNotes are the notes of a record that not every record of the night carries.
+func (s *Summary) ownNotes(r sweep.Record) []string {
+	return slices.DeleteFunc(slices.Clone(r.Notes), func(n string) bool { return slices.Contains(s.Notes, n) })
+}
+
+// doubts are why a number is suspect. Records of an earlier version had that among their notes: there it is what speaks of one load, not
+// what each load of the same launch carries, nor what is told elsewhere (a cache that was never used).
+func (s *Summary) doubts(r sweep.Record) []string {
+	if len(r.VerdictWhy) > 0 {
+		return r.VerdictWhy
+	}
+	own := slices.DeleteFunc(s.ownNotes(r), func(n string) bool { return n == inert(r) || n == doubtful(r) })
+	if r.Dir == "" {
+		return own
+	}
+	others := 0
+	shared := map[string]int{}
+	for _, o := range s.Night.index.launch(s.Night, r.Dir) {
+		if o.Load.String() == r.Load.String() {
+			continue
+		}
+		others++
+		for _, n := range o.Notes {
+			shared[n]++
+		}
+	}
+	alone := slices.DeleteFunc(slices.Clone(own), func(n string) bool { return others > 0 && shared[n] == others })
+	if len(alone) == 0 { // what each load was suspected of
+		return own
+	}
+	return alone
 }

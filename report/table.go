@@ -9,6 +9,8 @@ import (
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"sweep/sweep"
 )
 
 // tone is how a row of a table looks where colour was asked for.
@@ -55,9 +57,7 @@ func (t *textTable) add(tn tone, cells []string) {
 // terminal renders the table for a terminal of the given width (0: no limit). Columns that do not fit are
 // left out whole, and named in dropped: a number is never cut.
 func (t *textTable) terminal(width int, color bool) (text string, dropped []string, err error) {
-	if len(t.fold(0).dropped(width)) > 0 {
-		t = t.fold(outcomeWidth)
-	}
+	t = t.folded(width)
 	keep := t.fit(width)
 	var heads []string
 	var align []tw.Align
@@ -105,6 +105,21 @@ func (t *textTable) terminal(width int, color bool) (text string, dropped []stri
 	return text, dropped, err
 }
 
+// folded breaks long texts as little as the width allows, once the columns that cannot be shown at all are left out.
+func (t *textTable) folded(width int) *textTable {
+	if len(t.dropped(width)) == 0 {
+		return t
+	}
+	narrow := t.fold(outcomeWidth)
+	most := len(narrow.dropped(width))
+	for _, w := range []int{0, 2 * outcomeWidth, outcomeWidth + outcomeWidth/2} {
+		if wider := t.fold(w); len(wider.dropped(width)) == most && wider.width(wider.fit(width)) <= width {
+			return wider
+		}
+	}
+	return narrow
+}
+
 // outcomeWidth is what a text that may be folded takes of a narrow terminal.
 const outcomeWidth = 28
 
@@ -148,13 +163,13 @@ func (t *textTable) markdown() (string, error) {
 	var heads []string
 	var align []tw.Align
 	for _, c := range t.columns {
-		heads = append(heads, escapeMarkdown(c.name()))
+		heads = append(heads, sweep.EscapeMarkdown(c.name()))
 		align = append(align, alignment(c))
 	}
 	rows := make([][]string, len(t.rows))
 	for n, row := range t.rows {
 		for _, cell := range row {
-			cell = escapeMarkdown(cell)
+			cell = sweep.EscapeMarkdown(cell)
 			if t.tones[n] == strong && cell != "" {
 				cell = "**" + cell + "**"
 			}
@@ -194,13 +209,10 @@ func layout(heads []string, rows [][]string, align []tw.Align, opts ...tablewrit
 	return strings.TrimLeft(strings.Join(lines, "\n"), "\n"), nil
 }
 
-// fit says which columns stay so that the table is at most width wide.
-func (t *textTable) fit(width int) []bool {
-	keep := make([]bool, len(t.columns))
+// widths are what each column takes.
+func (t *textTable) widths() []int {
 	wide := make([]int, len(t.columns))
-	total := 0
 	for i, c := range t.columns {
-		keep[i] = true
 		wide[i] = max(twwidth.Width(c.head[0]), twwidth.Width(c.head[1]))
 		for _, row := range t.rows {
 			for line := range strings.Lines(row[i]) {
@@ -208,6 +220,27 @@ func (t *textTable) fit(width int) []bool {
 			}
 		}
 		wide[i] += 2 // one space on each side
+	}
+	return wide
+}
+
+// width is what the columns that stay take together.
+func (t *textTable) width(keep []bool) int {
+	total := 0
+	for i, w := range t.widths() {
+		if keep[i] {
+			total += w
+		}
+	}
+	return total
+}
+
+// fit says which columns stay so that the table is at most width wide.
+func (t *textTable) fit(width int) []bool {
+	keep, wide := make([]bool, len(t.columns)), t.widths()
+	total := 0
+	for i := range keep {
+		keep[i] = true
 		total += wide[i]
 	}
 	for width > 0 && total > width {
@@ -240,38 +273,6 @@ func paint(cell string, t tone) string {
 		return cell
 	}
 	return "\x1b[" + code + "m" + strings.ReplaceAll(cell, "\n", "\x1b[0m\n\x1b["+code+"m") + "\x1b[0m"
-}
-
-// escapeMarkdown makes text stand for itself in a Markdown line or cell.
-func escapeMarkdown(s string) string {
-	var b strings.Builder
-	runes := []rune(s)
-	for i, r := range runes {
-		switch {
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '\n':
-			b.WriteString("<br>")
-		case slices.Contains([]rune("\\|*`[]~#"), r), r == '_' && edge(runes, i):
-			b.WriteRune('\\')
-			b.WriteRune(r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// edge reports an underscore that is not inside a word, where it would begin or end emphasis.
-func edge(runes []rune, i int) bool {
-	inWord := func(j int) bool {
-		return j >= 0 && j < len(runes) && (runes[j] >= '0' && runes[j] <= '9' || runes[j] >= 'a' && runes[j] <= 'z' || runes[j] >= 'A' && runes[j] <= 'Z')
-	}
-	return !inWord(i-1) || !inWord(i+1)
 }
 
 // wrapText breaks a sentence into lines of at most width columns (0: no limit); later lines are indented.

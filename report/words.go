@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -114,7 +115,23 @@ func number(s string) (float64, error) {
 	return strconv.ParseFloat(strings.ReplaceAll(s, ",", ""), 64)
 }
 
-// reason is the whole explanation of a record's end, for a footnote.
+// longestQuote is how much of a line of evidence a footnote quotes, in bytes: the page has the line with those around it.
+const longestQuote = 100
+
+// quote cuts a line between words.
+func quote(line string) string {
+	line = strings.TrimSpace(line)
+	if len(line) <= longestQuote {
+		return line
+	}
+	cut := strings.ToValidUTF8(line[:longestQuote], "")
+	if i := strings.LastIndexByte(cut, ' '); i > longestQuote/2 {
+		cut = cut[:i]
+	}
+	return cut + " …"
+}
+
+// reason explains a record's end, for a footnote.
 func reason(r sweep.Record) string {
 	var b strings.Builder
 	b.WriteString(string(r.Outcome))
@@ -131,38 +148,130 @@ func reason(r sweep.Record) string {
 		b.WriteString(": " + r.Detail)
 	}
 	if e := r.Evidence; e != nil && e.Text != "" {
-		fmt.Fprintf(&b, " — “%s”", strings.TrimSpace(e.Text))
+		fmt.Fprintf(&b, " — “%s”", quote(e.Text))
 		if e.File != "" {
 			fmt.Fprintf(&b, " (%s:%d)", e.File, e.Line)
 		}
+	} else if answeredOnly(r) {
+		b.WriteString(" — " + noLine)
 	}
 	return sweep.Printable(b.String())
+}
+
+// answeredOnly reports an end that stands on answers of a server that lived, with no line kept as evidence: records of earlier versions
+// have the answer in their detail alone.
+func answeredOnly(r sweep.Record) bool {
+	switch r.Outcome {
+	case sweep.LoadRejected, sweep.LoadFailed, sweep.KVTooSmall:
+		return r.Evidence == nil && r.Exit == nil && r.Phase == sweep.PhaseLoad && r.Detail != ""
+	}
+	return false
+}
+
+// noLine is said where a reader looks for the line of evidence and there is none.
+const noLine = "seen by the client: the server lived, and no line of its log was kept for it"
+
+// signed is a difference with its sign; what rounds to zero has none.
+func signed(v float64, decimals int) string {
+	text := commas(math.Abs(v), decimals)
+	switch {
+	case strings.Trim(text, "0.,") == "":
+		return text
+	case v < 0:
+		return "−" + text
+	}
+	return "+" + text
 }
 
 // loadLabel names a load among those of its sheet: the total where that is enough, else the pools.
 func loadLabel(load sweep.Load, among []sweep.Load) string {
 	same := 0
 	for _, l := range among {
-		if l.Concurrency() == load.Concurrency() {
+		if l.Level() == load.Level() {
 			same++
 		}
 	}
 	if same < 2 {
-		return strconv.Itoa(load.Concurrency())
+		return load.LevelText()
 	}
 	return poolLabel(load)
+}
+
+// levelName names the levels of loads: requests in flight, or planned a second. Those of one workload are all closed or all open; of several
+// it names both.
+func levelName(loads []sweep.Load) string {
+	switch open, closed := kinds(loads); {
+	case open && closed:
+		return "requests in flight or planned a second"
+	case open:
+		return "requests planned a second"
+	}
+	return "requests in flight"
+}
+
+// kinds says which kinds of loads there are.
+func kinds(loads []sweep.Load) (open, closed bool) {
+	for _, l := range loads {
+		open, closed = open || l.Open(), closed || !l.Open()
+	}
+	return open, closed
+}
+
+// levelTitle names the axis of the levels.
+func levelTitle(loads []sweep.Load) string { return "R" + levelName(loads)[1:] }
+
+// levelHead heads a column of levels.
+func levelHead(loads []sweep.Load) [2]string {
+	switch open, closed := kinds(loads); {
+	case open && closed:
+		return [2]string{"load"}
+	case open:
+		return [2]string{"planned", "a second"}
+	}
+	return [2]string{"in", "flight"}
+}
+
+// levelWords is a load among others in a sentence: "64 in flight", "2.5/s".
+func levelWords(load sweep.Load, among []sweep.Load) string {
+	if load.Open() {
+		return loadLabel(load, among)
+	}
+	return loadLabel(load, among) + " in flight"
+}
+
+// inFlight is a load in a sentence: "short 150 + long 32 in flight", or "2.5/s planned".
+func inFlight(load sweep.Load) string {
+	if load.Open() {
+		return poolLabel(load) + " planned"
+	}
+	return poolLabel(load) + " in flight"
 }
 
 // poolLabel names each pool: "short 150 + long 32".
 func poolLabel(load sweep.Load) string {
 	if len(load.Pools) == 1 {
-		return strconv.Itoa(load.Pools[0].Concurrency)
+		return load.Pools[0].Text()
 	}
 	parts := make([]string, len(load.Pools))
 	for i, p := range load.Pools {
-		parts[i] = fmt.Sprintf("%s %d", sweep.Printable(p.Class), p.Concurrency)
+		parts[i] = sweep.Printable(p.Class) + " " + p.Text()
 	}
 	return strings.Join(parts, " + ")
+}
+
+// loadWords says a load in a sentence: "150 short + 32 long requests in flight".
+func loadWords(load sweep.Load) string {
+	if load.Open() {
+		return poolLabel(load) + " planned"
+	}
+	if len(load.Pools) == 1 {
+		return plural(load.Pools[0].Concurrency, "request") + " in flight"
+	}
+	parts := make([]string, len(load.Pools))
+	for i, p := range load.Pools {
+		parts[i] = fmt.Sprintf("%d %s", p.Concurrency, sweep.Printable(p.Class))
+	}
+	return strings.Join(parts, " + ") + " requests in flight"
 }
 
 // commas formats with a separator at the thousands: 12345.6 with one decimal is "12,345.6".

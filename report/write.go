@@ -13,12 +13,13 @@ import (
 type Options struct {
 	Width int  // columns of the terminal; 0: no limit, as when piped
 	Color bool // with escape sequences; the caller knows what the output is
+	View  View
 }
 
 // WriteTable writes the report for a terminal.
 func WriteTable(w io.Writer, s *Summary, opts Options) error {
 	var b strings.Builder
-	for i, blk := range s.document(nil) {
+	for i, blk := range s.document(nil, opts.View) {
 		text, err := blk.terminal(opts)
 		if err != nil {
 			return fmt.Errorf("report: %w", err)
@@ -59,10 +60,10 @@ func (b block) terminal(opts Options) (string, error) {
 }
 
 // WriteMarkdown writes the report as Markdown; pictures are those of [WriteFolder], beside the file.
-func WriteMarkdown(w io.Writer, s *Summary, pictures []Picture) error {
+func WriteMarkdown(w io.Writer, s *Summary, pictures []Picture, v View) error {
 	var b strings.Builder
 	level := "# "
-	for _, blk := range s.document(pictures) {
+	for _, blk := range s.document(pictures, v) {
 		text, err := blk.markdown(level)
 		if err != nil {
 			return fmt.Errorf("report: %w", err)
@@ -82,10 +83,13 @@ func WriteMarkdown(w io.Writer, s *Summary, pictures []Picture) error {
 // howToRead ends summary.md: the few words that the tables take for granted.
 const howToRead = `## How to read this
 
-- A **config** is one value for each server axis: one server command line. A **load** is a workload with so many requests in flight. Each row of the first tables
-  shows a config at its best load: the one with the highest output throughput, among loads that meet the service levels where there are any.
-- **output tok/s** counts tokens that arrived inside the measured window, divided by the window. With several repeats a number is their median, and the number of
-  repeats behind it follows in parentheses. **vs base** compares with the baseline at the same load.
+- A **config** is one value for each server axis: one server command line. A **load** is a workload with so many requests in flight, or planned a second. Each row of the first
+  tables shows a config at its best load: the one with the highest output throughput, among loads that meet the service levels where there are any.
+- **output tok/s** counts tokens that arrived inside the measured window, divided by the window. With several repeats, each a fresh start of the server, a number is their
+  median, and the number of repeats behind it follows in parentheses. A repeat in which the config died counts as worse than any number.
+- **±** is half of the 95 % interval of a cell, by the noise that all cells of the workload have in common. **vs base** compares with the baseline at the same load; **~** means that the two are
+  not told apart: the difference is noise, or less than 1 %. With a single repeat there is no noise estimate, and a change stands without a verdict.
+- The winner is a **candidate** until it has been measured again with fresh starts and prompts: of many noisy configs, the one that came out on top was also lucky.
 - **p50/p99** are of the requests of one load; a percentile with too few requests is absent. With a fixed number of requests in flight a latency is one at that level, not at an arrival rate.
 - A failure is a result: its word stands in the outcome, with the level at which it came, and how many of the repeats failed where not all did. A config that
   died under any load that was asked for, or in any repeat, is never named best; nor is one that was marked as not acceptable, or whose number may not be trusted.
@@ -95,13 +99,13 @@ const howToRead = `## How to read this
 func (b block) markdown(level string) (string, error) {
 	switch {
 	case b.heading != "":
-		return level + escapeMarkdown(b.heading) + "\n", nil
+		return level + sweep.EscapeMarkdown(b.heading) + "\n", nil
 	case b.table != nil:
 		return b.table.markdown()
 	case len(b.notes) > 0:
 		var out strings.Builder
 		for i, n := range b.notes {
-			fmt.Fprintf(&out, "- \\[%d\\] %s\n", i+1, escapeMarkdown(n))
+			fmt.Fprintf(&out, "- \\[%d\\] %s\n", i+1, sweep.EscapeMarkdown(n))
 		}
 		return out.String(), nil
 	case b.code != "":
@@ -111,9 +115,9 @@ func (b block) markdown(level string) (string, error) {
 		}
 		return fence + "sh\n" + b.code + "\n" + fence + "\n", nil
 	case b.picture != "":
-		return "![" + escapeMarkdown(b.text) + "](" + b.picture + ")\n", nil
+		return "![" + sweep.EscapeMarkdown(b.text) + "](" + b.picture + ")\n", nil
 	case b.text != "":
-		return escapeMarkdown(b.text) + "\n", nil
+		return sweep.EscapeMarkdown(b.text) + "\n", nil
 	}
 	return "", nil
 }
@@ -146,7 +150,8 @@ type jsonRow struct {
 
 type jsonLoad struct {
 	Load        string         `json:"load"`
-	Concurrency int            `json:"concurrency"`
+	Concurrency int            `json:"concurrency,omitempty"`
+	RequestRate float64        `json:"request_rate,omitempty"`
 	Repeats     int            `json:"repeats"`            // recorded
 	Outcomes    map[string]int `json:"outcomes"`           // repeats by outcome
 	Change      *float64       `json:"vs_base,omitempty"`  // 0.25 is +25 % of the baseline at the same load
@@ -188,7 +193,7 @@ func WriteJSON(w io.Writer, s *Summary) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	return write(w, string(data)+"\n")
+	return write(w, string(sweep.PrintableJSON(data))+"\n")
 }
 
 func (r *Row) json(sheet *Sheet) jsonRow {
@@ -200,7 +205,7 @@ func (r *Row) json(sheet *Sheet) jsonRow {
 		j.BestLoad = r.Best.Load.String()
 	}
 	for _, q := range r.Squares {
-		l := jsonLoad{Load: q.Load.String(), Concurrency: q.Load.Concurrency(), Repeats: len(q.Records), Outcomes: map[string]int{}}
+		l := jsonLoad{Load: q.Load.String(), Concurrency: q.Load.Concurrency(), RequestRate: q.Load.Rate(), Repeats: len(q.Records), Outcomes: map[string]int{}}
 		names := map[string]bool{}
 		for _, rec := range q.Records {
 			l.Outcomes[string(rec.Outcome)]++
@@ -212,7 +217,7 @@ func (r *Row) json(sheet *Sheet) jsonRow {
 			}
 		}
 		for name := range names {
-			if v, ok := q.Median(Metric{Name: name}); ok {
+			if v, ok := q.Median(metric(name)); ok {
 				if l.Medians == nil {
 					l.Medians = sweep.Values{}
 				}

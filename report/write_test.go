@@ -26,7 +26,7 @@ func TestTableGolden(t *testing.T) {
 func TestMarkdownGolden(t *testing.T) {
 	_, s := kimi(1).read(t)
 	var b bytes.Buffer
-	if err := WriteMarkdown(&b, s, []Picture{{Name: "throughput-synth", Title: "what it shows", Workload: "synth"}}); err != nil {
+	if err := WriteMarkdown(&b, s, []Picture{{Name: "throughput-synth", Title: "what it shows", Workload: "synth"}}, View{}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "kimi.md", b.Bytes())
@@ -36,7 +36,7 @@ func TestMarkdownGolden(t *testing.T) {
 func TestTablesFit(t *testing.T) {
 	for name, spec := range nights() {
 		_, s := spec.read(t)
-		for _, blk := range s.document(nil) {
+		for _, blk := range s.document(nil, View{}) {
 			if blk.table == nil {
 				continue
 			}
@@ -77,7 +77,7 @@ func TestNarrowTerminalsLoseColumnsNotDigits(t *testing.T) {
 	if strings.Contains(wide, "not shown") {
 		t.Error("columns are missing although there is no limit")
 	}
-	if !strings.Contains(narrow, "(not shown for lack of width:") || strings.Contains(narrow, "KV tokens  ") {
+	if !strings.Contains(narrow, "(not shown for lack of width:") || strings.Contains(narrow, "  ITL p99") {
 		t.Errorf("80 columns: the missing columns are not named:\n%s", narrow)
 	}
 	best, ok := s.Sheets[0].Best.Best.Median(throughput())
@@ -111,7 +111,7 @@ func TestWriteErrorsAreSeen(t *testing.T) {
 	n, s := kimi(1).read(t)
 	for name, f := range map[string]func() error{
 		"table":    func() error { return WriteTable(broken{}, s, Options{}) },
-		"markdown": func() error { return WriteMarkdown(broken{}, s, nil) },
+		"markdown": func() error { return WriteMarkdown(broken{}, s, nil, View{}) },
 		"csv":      func() error { return WriteCSV(broken{}, n) },
 		"json":     func() error { return WriteJSON(broken{}, s) },
 	} {
@@ -139,7 +139,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 	s := Summarize(n)
 	var md bytes.Buffer
-	if err := WriteMarkdown(&md, s, nil); err != nil {
+	if err := WriteMarkdown(&md, s, nil, View{}); err != nil {
 		t.Fatal(err)
 	}
 	text := tableText(t, s, Options{}) + md.String()
@@ -269,7 +269,7 @@ func TestWriteFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "summary.md"), []byte("of yesterday"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	files, err := WriteFolder(n, s)
+	files, err := WriteFolder(n, s, PageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestWriteFolder(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := "cells.csv heatmap.png heatmap.svg summary.md throughput.png throughput.svg"
+	want := "cells.csv heatmap.png heatmap.svg index.html knee.png knee.svg latency.png latency.svg pareto.png pareto.svg summary.md throughput.png throughput.svg"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("files %s\nwant  %s", got, want)
 	}
@@ -302,17 +302,19 @@ func TestWriteFolder(t *testing.T) {
 // With several workloads each has pictures of its own; without a server axis there is no map, and it says so.
 func TestPictureNames(t *testing.T) {
 	for night, want := range map[string]string{
-		"kimi-1":  "throughput-short-only heatmap-short-only throughput-synth heatmap-synth",
-		"no-axis": "throughput (no map of chat: the grid has no server axis)",
+		"kimi-1": "throughput-short-only heatmap-short-only latency-short-only knee-short-only pareto-short-only " +
+			"throughput-synth heatmap-synth latency-synth knee-synth pareto-synth memory-edge",
+		"no-axis": "throughput (no map of chat: the grid has no server axis) latency knee pareto",
 	} {
 		_, s := nights()[night].read(t)
 		var got []string
 		for _, d := range s.drawings() {
-			if d.skip != "" {
+			switch {
+			case d.skip == "":
+				got = append(got, d.Name)
+			case strings.Contains(d.skip, "no map"):
 				got = append(got, "("+d.skip+")")
-				continue
 			}
-			got = append(got, d.Name)
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: pictures %q, want %q", night, strings.Join(got, " "), want)
@@ -361,7 +363,7 @@ func BenchmarkReport2000(b *testing.B) {
 		if len(n.Records) != 2000 {
 			b.Fatalf("%d records", len(n.Records))
 		}
-		if _, err := WriteFolder(n, Summarize(n)); err != nil {
+		if _, err := WriteFolder(n, Summarize(n), PageOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}

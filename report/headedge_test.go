@@ -1,0 +1,69 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"sweep/sweep"
+)
+
+func TestEdgeLine(t *testing.T) {
+	spec := kimi(1)
+	_, s := spec.read(t)
+	for i, want := range []string{
+		"The edge was not reached: mem-fraction-static 0.93, the largest that was tried, served every load of this workload. Refused before its start: " + preflight300 + ".",
+		"The edge lies between mem-fraction-static 0.88, which served every load, and 0.93, which ran out of device memory (OOM prefill) with 150 short + 32 long requests in flight; " +
+			"when it was ready, 7.13 GiB of device memory were left. Refused before its start: " + preflight300 + ".",
+	} {
+		if got := s.edgeLine(s.Sheets[i]); got != want {
+			t.Errorf("%s:\n%s, want\n%s", s.Sheets[i].Workload, got, want)
+		}
+	}
+
+	// While loads are waiting nothing is known of the edge.
+	spec.edit = func(r *sweep.Record) bool { return r.Load.Workload == "short-only" && r.Load.Concurrency() == 64 }
+	_, s = spec.read(t)
+	if got := s.edgeLine(s.Sheets[0]); strings.Contains(got, "edge") {
+		t.Errorf("an unfinished night says %q", got)
+	}
+
+	// Every value died.
+	all := nights()["all-failed"]
+	_, s = all.read(t)
+	if got := s.edgeLine(s.Sheets[0]); !strings.Contains(got, "No mem-fraction-static served every load") && !strings.Contains(got, "The edge: ") {
+		t.Errorf("a night of failures says %q", got)
+	}
+}
+
+// The page answers, under its question each, what a reader came for.
+func TestDecision(t *testing.T) {
+	_, s := kimi(3).read(t)
+	d := s.decision(s.Sheets[1])
+	var questions []string
+	for _, a := range d.Answers {
+		questions = append(questions, a.Question)
+		for _, l := range a.Lines {
+			if !strings.HasSuffix(l, ".") || strings.HasSuffix(l, "..") {
+				t.Errorf("%q is no sentence", l)
+			}
+		}
+	}
+	var all strings.Builder
+	for _, a := range d.Answers {
+		all.WriteString(strings.Join(a.Lines, " ") + "\n")
+	}
+	for _, want := range []string{
+		"mem-fraction-static 0.88, hicache-size 48.", "against the baseline at the same load (mem-fraction-static 0.85, hicache-size off, 1,",
+		"Next comes mem-fraction-static 0.85, hicache-size 48 with 1,", "with 95 % confidence", "Differences below", "The edge lies between",
+	} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("the decision does not say %q:\n%s", want, all.String())
+		}
+	}
+	if got := strings.Join(questions, " "); got != "Which config? By how much? How sure? Where is the edge?" {
+		t.Errorf("questions %q", got)
+	}
+	if d.Command == "" {
+		t.Error("there is no command to paste")
+	}
+}
