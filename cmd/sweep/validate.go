@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"sweep/loadgen"
+	"sweep/report"
 	"sweep/sweep"
+	"sweep/sweep/agent"
 	"sweep/sweep/engine"
 	"sweep/sweep/simulate"
 )
@@ -66,6 +71,11 @@ func loadGrid(env *environ, path string) (*sweep.Grid, error) {
 	for _, p := range simulate.Profiles() {
 		reader.Profiles = append(reader.Profiles, p.Name)
 	}
+	reader.LookInto = lookInto
+	dir := filepath.Dir(path)
+	if m, err := sweep.ReadManifest(dir); err == nil && filepath.Base(path) == report.GridFile { // a night's own copy
+		reader.Kept = m.KeptFiles(dir)
+	}
 	grid, problems, err := reader.Read(path)
 	if err != nil {
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -90,6 +100,31 @@ func loadGrid(env *environ, path string) (*sweep.Grid, error) {
 		return nil, exitWith(exitUsage, fmt.Errorf("%s cannot run: %d problems", path, errs))
 	}
 	return grid, nil
+}
+
+// lookInto reads a file that a grid names, as the load generator will.
+func lookInto(what, path string) (facts sweep.FileFacts, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return facts, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	if what == "trace" {
+		list, err := loadgen.ReadTrace(f)
+		facts.Requests = len(list)
+		if err == nil && agent.TraceRate(list) <= 0 {
+			err = errors.New("the trace is one moment long: no rate can stretch it")
+		}
+		return facts, err
+	}
+	list, err := loadgen.ReadPrompts(f)
+	facts.Answered = true
+	for _, p := range list {
+		facts.Answered = facts.Answered && p.Output > 0
+		facts.Messages = facts.Messages || len(p.Messages) > 0
+		facts.IDs = facts.IDs || len(p.IDs) > 0
+	}
+	return facts, err
 }
 
 // loadPlan reads a grid as [loadGrid] does and expands it.
