@@ -11,6 +11,8 @@ import (
 
 	"sweep/sweep/agent"
 	"sweep/sweep/engine"
+	"sweep/sweep/host"
+	"sweep/sweep/proc"
 	"sweep/sweep/simulate"
 )
 
@@ -33,12 +35,17 @@ func newAgentCmd(env *environ) *cobra.Command {
 					return exitWith(exitEnvironment, err)
 				}
 			}
-			ctx, now, stop := stopSignals(env.Ctx)
+			signalled, asked, stop := stopSignals(env.Ctx)
 			defer stop()
-			err = agent.Run(ctx, agent.Options{Dir: args[0], Out: out, Self: self, Engine: engine.Lookup, Now: now, Log: env.Log})
+			ctx, now, stopLease := host.Leased(signalled, args[0], asked)
+			defer stopLease()
+			err = agent.Run(ctx, agent.Options{Dir: args[0], Out: out, Self: self, Engine: engine.Lookup, Cache: helpCache(), Selftest: errorFloor(self), Lock: proc.InheritedLock(), Now: now, Log: env.Log})
 			switch {
 			case err == nil:
 				return nil
+			case errors.Is(err, host.ErrLeaseOver):
+				env.Log.Warn("stopped", "err", err)
+				return exitWith(exitInterrupted, nil)
 			case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 				return exitWith(exitInterrupted, nil)
 			}
@@ -52,7 +59,7 @@ func newAgentCmd(env *environ) *cobra.Command {
 
 var errStopSignal = errors.New("stopped by a signal")
 
-// stopSignals ends the context at the first SIGINT or SIGTERM, and closes now at the second.
+// stopSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, and closes now at the second.
 func stopSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	twice := make(chan struct{})
@@ -63,7 +70,7 @@ func stopSignals(parent context.Context) (ctx context.Context, now <-chan struct
 		case 1:
 			close(twice)
 		}
-	}, os.Interrupt, syscall.SIGTERM)
+	}, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	return ctx, twice, func() {
 		end()
 		cancel(nil)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -36,9 +37,14 @@ server: {decode-log-interval: 10}
 workloads:
   chat: {classes: {short: {input: 40..60, output: 20..40}}}
   docs: {classes: {long: {input: 5k..7k, output: 20..40}}}
-measure: {warmup: 100ms, window: {min: 1s, max: 2s}}
+measure: {warmup: 100ms, window: %[3]s}
 drift: off
 `
+
+const (
+	shortWindow   = "{min: 1s, max: 2s}"
+	longestWindow = "{min: 4s, max: 6s}" // longer than the limit of silence
+)
 
 // endingNights are all the endings that the simulator can produce, each in a whole night:
 //
@@ -52,10 +58,11 @@ drift: off
 var endingNights = []struct {
 	name, profile string
 	speedup       int
+	window        string // empty: shortWindow
 	grid          string
 	want          map[string]ending // by config, and with "@WORKLOAD,CLASS=LEVEL" for one of its loads
 }{
-	{"too little and too much", "llama-8b-24gb", 60, `load: [{workload: chat, concurrency: [2]}]
+	{"too little and too much", "llama-8b-24gb", 60, "", `load: [{workload: chat, concurrency: [2]}]
 sweep: {mem-fraction-static: [0.05, 0.80, 0.985, 0.99, 1.1]}
 baseline: {mem-fraction-static: 0.80}
 `, map[string]ending{
@@ -65,7 +72,7 @@ baseline: {mem-fraction-static: 0.80}
 		"mem-fraction-static=0.99":  {outcome: sweep.OOMGraph, phase: sweep.PhaseGraph, texts: []string{"out of memory"}},
 		"mem-fraction-static=1.1":   {outcome: sweep.OOMKV, phase: sweep.PhaseKV, texts: []string{"device memory ran out while the KV pool was allocated", "OutOfMemoryError"}, nothing: true},
 	}},
-	{"starts", "llama-8b-24gb", 60, `load: [{workload: chat, concurrency: [2]}]
+	{"starts", "llama-8b-24gb", 60, "", `load: [{workload: chat, concurrency: [2]}]
 limits: {stall: 2s, start: 2m}
 include:
   - {label: hangs, fault: hang@weights}
@@ -84,7 +91,7 @@ include:
 		"crowd":      {outcome: sweep.HostShort, texts: []string{"Not enough host memory available"}, attempt: 1},
 		"arithmetic": {outcome: sweep.SkippedPreflight, phase: sweep.PhaseGate, texts: []string{"100", "host memory"}, attempt: 1},
 	}},
-	{"loads", "llama-8b-24gb", 30, `load: [{workload: chat, concurrency: [4]}]
+	{"loads", "llama-8b-24gb", 30, "", `load: [{workload: chat, concurrency: [4]}]
 limits: {load_stall: 2s, stop: 2s}
 include:
   - {label: crashes, fault: crash@12}
@@ -99,7 +106,7 @@ include:
 		"empty":     {outcome: sweep.LoadFailed, phase: sweep.PhaseLoad, texts: []string{"requests fail"}, attempt: 2, nothing: true},
 		"exhausted": {outcome: sweep.KVExhausted, phase: sweep.PhaseLoad, texts: []string{"Prefill out of memory"}, attempt: 2, nothing: true},
 	}},
-	{"silence and noise", "llama-8b-24gb", 30, `load: [{workload: chat, concurrency: [4]}]
+	{"silence and noise", "llama-8b-24gb", 30, longestWindow, `load: [{workload: chat, concurrency: [4]}]
 limits: {load_stall: 2s, stop: 2s}
 include:
   - {label: healthy, mem-fraction-static: 0.80}
@@ -119,35 +126,35 @@ baseline: {label: healthy}
 		"secretly-on": {outcome: sweep.OK, texts: []string{"mislabelled: hicache-size is off here, but in effect on"}},
 		"unused":      {outcome: sweep.OK, texts: []string{"hicache_inert: ", "share nothing"}},
 	}},
-	{"prompts", "llama-8b-24gb", 30, `load: [{workload: docs, concurrency: [2, 4]}]
+	{"prompts", "llama-8b-24gb", 30, "", `load: [{workload: docs, concurrency: [2, 4]}]
 sweep: {mem-fraction-static: [0.96]}
 `, map[string]ending{
 		"mem-fraction-static=0.96@docs,long=2": {outcome: sweep.OOMPrefill, phase: sweep.PhaseLoad, texts: []string{"OutOfMemoryError"}, attempt: 1, nothing: true},
 		"mem-fraction-static=0.96@docs,long=4": {outcome: sweep.SkippedImplied, texts: []string{"oom.prefill"}, attempt: 1},
 	}},
-	{"batches", "llama-8b-24gb", 10, `load: [{workload: chat, concurrency: [128]}]
+	{"batches", "llama-8b-24gb", 10, "", `load: [{workload: chat, concurrency: [128]}]
 include: [{label: wide, mem-fraction-static: 0.993, disable-cuda-graph: true, chunked-prefill-size: 256}]
 `, map[string]ending{
 		"wide": {outcome: sweep.OOMDecode, phase: sweep.PhaseLoad, texts: []string{"OutOfMemoryError"}, attempt: 1, nothing: true},
 	}},
-	{"weights", "kimi-k2.5-8xrtx6000", 100, `load: [{workload: chat, concurrency: [2]}]
+	{"weights", "kimi-k2.5-8xrtx6000", 100, "", `load: [{workload: chat, concurrency: [2]}]
 include: [{label: four, tp-size: 4}]
 `, map[string]ending{
 		"four": {outcome: sweep.OOMWeights, phase: sweep.PhaseWeights, texts: []string{"OutOfMemoryError"}, attempt: 1},
 	}},
-	{"slow", "llama-8b-24gb", 60, `load: [{workload: chat, concurrency: [2]}]
+	{"slow", "llama-8b-24gb", 60, "", `load: [{workload: chat, concurrency: [2]}]
 limits: {start: 8s, stall: 6s}
 include: [{label: slow, fault: "slow@weights:200"}]
 `, map[string]ending{
 		"slow": {outcome: sweep.SlowStart, texts: []string{"still made progress"}, attempt: 1},
 	}},
-	{"a guest", "llama-8b-24gb", 30, `load: [{workload: chat, concurrency: [4]}]
+	{"a guest", "llama-8b-24gb", 30, "", `load: [{workload: chat, concurrency: [4]}]
 include: [{label: visited, fault: "stranger@12:1"}, {label: late, mem-fraction-static: 0.80}]
 `, map[string]ending{
 		"visited": {outcome: sweep.BusyGPU, phase: sweep.PhaseGate, texts: []string{"process 1 (user root, python3 train.py) holds 1024 MiB on GPU 0"}, attempt: 3, nothing: true},
 		"late":    {outcome: sweep.BusyGPU, phase: sweep.PhaseGate, texts: []string{"process 1 (user root"}, attempt: 3},
 	}},
-	{"a robber", "llama-8b-24gb", 30, `load: [{workload: chat, concurrency: [4]}]
+	{"a robber", "llama-8b-24gb", 30, "", `load: [{workload: chat, concurrency: [4]}]
 include: [{label: robbed, fault: "stranger@12:20"}]
 `, map[string]ending{
 		"robbed": {outcome: sweep.BusyGPU, attempt: 3, nothing: true},
@@ -164,7 +171,7 @@ func TestEndings(t *testing.T) {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
-			b.grid(fmt.Sprintf(endingsHead, n.profile, n.speedup) + n.grid)
+			b.grid(fmt.Sprintf(endingsHead, n.profile, n.speedup, cmp.Or(n.window, shortWindow)) + n.grid)
 			code, said := b.run("run", "grid.yaml")
 			if code != exitOK && code != exitOther {
 				t.Fatalf("exit code %d: %s", code, said)
@@ -256,7 +263,7 @@ func TestHealthyUntilTheLargePrompt(t *testing.T) {
 	}
 	t.Parallel()
 	b := newBed(t)
-	b.grid(fmt.Sprintf(endingsHead, "llama-8b-24gb", 30) + "load: [{workload: docs, concurrency: [2]}]\nsweep: {mem-fraction-static: [0.96]}\n")
+	b.grid(fmt.Sprintf(endingsHead, "llama-8b-24gb", 30, shortWindow) + "load: [{workload: docs, concurrency: [2]}]\nsweep: {mem-fraction-static: [0.96]}\n")
 	if code, said := b.run("run", "grid.yaml"); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
@@ -282,7 +289,7 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 	t.Parallel()
 	b := newBed(t)
-	b.grid(fmt.Sprintf(endingsHead, "llama-8b-24gb", 20) + "load: [{workload: chat, concurrency: [4]}]\ninclude: [{label: killed, mem-fraction-static: 0.80}]\n")
+	b.grid(fmt.Sprintf(endingsHead, "llama-8b-24gb", 20, shortWindow) + "load: [{workload: chat, concurrency: [4]}]\ninclude: [{label: killed, mem-fraction-static: 0.80}]\n")
 	cmd, said := b.sweep("run", "grid.yaml")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

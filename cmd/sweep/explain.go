@@ -146,11 +146,17 @@ func (env *environ) open(name string) (io.ReadCloser, error) {
 	}{z, f}, nil
 }
 
+// writeJSON writes a value as indented JSON, with what a terminal would obey as escapes.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(sweep.PrintableJSON(b.Bytes()))
+	return err
 }
 
 func writeExplanation(w io.Writer, e engine.Explanation) error {

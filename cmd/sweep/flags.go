@@ -108,8 +108,14 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return usageErrorf("%s", b.String())
 }
 
-// version is the module's version as built, with the commit where it is known.
+// released is the version of a release build. The linker writes it, and nothing else does.
+var released string
+
+// version is what a release build was given, else the module's version as built, with the commit where it is known.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
@@ -127,13 +133,18 @@ func version() string {
 }
 
 func newVersionCmd(env *environ) *cobra.Command {
-	return &cobra.Command{
+	var held bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(env.Stdout, "sweep", version())
-			return err
+			if _, err := fmt.Fprintln(env.Stdout, "sweep", version()); err != nil || !held {
+				return err
+			}
+			return listPrograms(env.Stdout)
 		},
 	}
+	cmd.Flags().BoolVar(&held, "programs", false, "also the programs for hosts over SSH that this build holds, with their SHA-256")
+	return cmd
 }

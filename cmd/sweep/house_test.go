@@ -15,20 +15,28 @@ import (
 
 // ours says which of our packages each room may import; the command imports all.
 var ours = map[string][]string{
+	"failpoint":              {},
 	"grids":                  {},
+	"bench/killstorm":        {"report", "sweep", "sweep/proc", "sweep/proc/proctest", "sweep/simulate"},
+	"bench/longnight":        {"sweep", "sweep/agent", "sweep/engine", "sweep/host", "sweep/proc", "sweep/simulate"},
 	"bench/peers":            {"loadgen/truth", "bench/peers/rawreader"},
 	"bench/peers/rawreader":  {},
 	"loadgen":                {},
+	"loadgen/export":         {"loadgen"},
 	"loadgen/parquetfile":    {"loadgen"},
+	"loadgen/selftest":       {"loadgen", "loadgen/truth"},
 	"loadgen/truth":          {},
 	"report":                 {"sweep", "loadgen"},
-	"sweep":                  {},
-	"sweep/agent":            {"sweep", "sweep/engine", "sweep/gpu", "sweep/proc", "sweep/search", "loadgen"},
+	"report/browsertest":     {"sweep"},
+	"sweep":                  {"failpoint"},
+	"sweep/agent":            {"failpoint", "sweep", "sweep/engine", "sweep/gpu", "sweep/proc", "sweep/search", "loadgen"},
 	"sweep/engine":           {"sweep"},
 	"sweep/gpu":              {},
-	"sweep/host":             {"sweep", "sweep/proc"},
+	"sweep/host":             {"failpoint", "sweep", "sweep/proc"},
 	"sweep/host/conformance": {"sweep", "sweep/proc"},
-	"sweep/proc":             {},
+	"sweep/host/sshtest":     {},
+	"sweep/proc":             {"failpoint"},
+	"sweep/proc/proctest":    {},
 	"sweep/search":           {"sweep"},
 	"sweep/simulate":         {"sweep"},
 }
@@ -36,9 +44,12 @@ var ours = map[string][]string{
 // homes says where each module of others may be imported: patterns of files below the root. In tests it may be anywhere.
 var homes = map[string][]string{
 	"github.com/sourcegraph/conc":       {"loadgen/*.go", "sweep/*.go"},
+	"github.com/chromedp":               {"report/browsertest/*.go"},
 	"github.com/olekukonko/tablewriter": {"report/table.go"},
-	"github.com/parquet-go/parquet-go":  {"loadgen/parquetfile/*.go"},
+	"github.com/parquet-go/parquet-go":  {"loadgen/parquetfile/*.go", "report/parquet.go"},
 	"gonum.org/v1/plot":                 {"report/plot*.go"},
+	"gonum.org/v1/gonum":                {"report/stats*.go"},
+	"github.com/aclements/go-moremath":  {"report/stats*.go"},
 	"golang.org/x/image":                {"report/plot*.go"},
 	"codeberg.org/go-fonts":             {"report/plot*.go"},
 	"go.yaml.in/yaml/v4":                {"sweep/grid*.go"},
@@ -46,7 +57,8 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":            {"cmd/sweep/*.go"},
 	"github.com/vbauerster/mpb/v8":      {"cmd/sweep/*.go"},
 	"golang.org/x/term":                 {"cmd/sweep/*.go"},
-	"golang.org/x/crypto":               {"sweep/host/ssh*.go"},
+	"golang.org/x/crypto":               {"sweep/host/ssh*.go", "sweep/host/sshtest/*.go"},
+	"github.com/kevinburke/ssh_config":  {"sweep/host/ssh*.go"},
 	"golang.org/x/sys":                  {"*/*.go", "*/*/*.go"},
 }
 

@@ -48,7 +48,6 @@ func TestInterruptedNight(t *testing.T) {
 	}{
 		{"SIGINT", []syscall.Signal{syscall.SIGINT}, "stopping the server"},
 		{"SIGTERM", []syscall.Signal{syscall.SIGTERM}, "stopping the server"},
-		{"SIGHUP", []syscall.Signal{syscall.SIGHUP}, "stopping the server"},
 		{"twice", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, "killing what is left"},
 	}
 	for _, tt := range tests {
@@ -95,31 +94,6 @@ func TestInterruptedNight(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
-}
-
-// TestNohup: a night that was started with SIGHUP ignored goes on when its terminal is closed.
-func TestNohup(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs a night")
-	}
-	t.Parallel()
-	b := newBed(t)
-	cmd, said := b.sweep("run", "grid.yaml")
-	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
-	cmd.Path = "/bin/sh"
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	b.await("agents/local/events.jsonl", `"kind":"load"`)
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if code := exitCode(cmd); code != exitInterrupted || strings.Contains(said.String(), "hangup") || !strings.Contains(said.String(), "interrupt: stopping") {
-		t.Errorf("exit code %d: %s", code, said)
-	}
-	b.nothingLeft()
 }
 
 // TestNightInUse: a night that runs cannot be resumed beside it, and its report can be read.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,7 +19,6 @@ import (
 	"sweep/report"
 	"sweep/sweep"
 	"sweep/sweep/engine"
-	"sweep/sweep/host"
 )
 
 // gridOf reads a grid and expands it; repeats, when not 0, replaces the grid's own.
@@ -75,7 +73,7 @@ func finishNight(env *environ, n *sweep.Night) error {
 		env.say("interrupted: %d of %d cells have their result. Go on with: %s", summary.Recorded-summary.Outcomes[sweep.Aborted], summary.Planned, resumeCommand(n.Dir))
 		return exitWith(exitInterrupted, nil)
 	}
-	if err := showNight(env, n.Dir); err != nil {
+	if err := showNight(env, n.Dir, report.View{}, 0); err != nil {
 		return err
 	}
 	if code := summary.Code(); code != exitOK {
@@ -110,51 +108,47 @@ func resumeCommand(dir string) string { return sweep.ShellLine([]string{"sweep",
 
 // runNight runs what is missing in a night, with signals and progress.
 func runNight(env *environ, n *sweep.Night) (sweep.Summary, error) {
-	hosts, err := nightHosts(n)
+	progress, log := env.progress()
+	hosts, err := nightHosts(env, n, progress.said, log)
 	if err != nil {
 		return n.Summary(), err
 	}
-	progress, log := env.progress()
+	if eng, ok := engine.Lookup(n.Manifest.Engine); ok {
+		useEarlier(n, eng)
+	}
 	ctx, now, done := env.interruptible(progress)
 	defer done()
 	r := &sweep.Runner{Night: n, Hosts: hosts, Progress: progress, Log: log}
-	return r.Run(ctx, now)
-}
-
-// nightHosts makes the hosts that a night's manifest names. Each agent is this very program.
-func nightHosts(n *sweep.Night) ([]sweep.Host, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if err := r.Open(ctx); err != nil { // now somebody may still be there to hear what is wrong
+		return n.Summary(), err
 	}
-	dir, err := filepath.Abs(n.Dir)
-	if err != nil {
-		return nil, err
+	if err := env.announce(n.Dir); err != nil {
+		return n.Summary(), err
 	}
-	var hosts []sweep.Host
-	for _, h := range n.Manifest.Hosts {
-		hosts = append(hosts, &host.Local{ID: h.Name, Night: dir, Agent: []string{self, "agent"}})
-	}
-	return hosts, nil
+	summary, err := r.Run(ctx, now)
+	closeHosts(ctx, hosts, err == nil && !summary.Interrupted && summary.Recorded == summary.Planned, log)
+	return summary, err
 }
 
 // progress chooses how the night is told, and returns a logger that does not tear its display.
 func (env *environ) progress() (*story, *slog.Logger) {
-	var v view
-	switch _, onTerminal := terminal(env.Stderr); {
-	case env.Quiet:
-		v = quietView{env.Stderr}
-	case onTerminal && env.Getenv("TERM") != "dumb":
-		v = newBarView(env.Stderr)
-	default:
-		v = newLineView(env.Stderr, time.Now)
-	}
-	s := newStory(v, time.Now)
+	s := newStory(env.view(), time.Now)
 	level := slog.LevelWarn
 	if env.Verbose {
 		level = slog.LevelDebug
 	}
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: level}))
+}
+
+// view is how a story is shown here.
+func (env *environ) view() view {
+	switch _, onTerminal := terminal(env.Stderr); {
+	case env.Quiet:
+		return quietView{env.Stderr}
+	case onTerminal && env.Getenv("TERM") != "dumb":
+		return newBarView(env.Stderr)
+	}
+	return newLineView(env.Stderr, time.Now)
 }
 
 // interruptible returns two contexts: the first signal ends ctx, which stops the night cleanly; the
@@ -163,11 +157,8 @@ func (env *environ) interruptible(s *story) (ctx, now context.Context, done func
 	ctx, cancel := context.WithCancel(env.Ctx)
 	now, kill := context.WithCancel(context.WithoutCancel(env.Ctx))
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup the night outlives its terminal
-		signals = append(signals, syscall.SIGHUP)
-	}
-	pipe := make(chan os.Signal, 1) // a reader of ours that went away must not end the night
-	signal.Notify(pipe, syscall.SIGPIPE)
+	pipe := make(chan os.Signal, 1) // a reader of ours that went away must not end the night, nor its terminal
+	signal.Notify(pipe, syscall.SIGPIPE, syscall.SIGHUP)
 	end := onSignals(func(n int, sig os.Signal) {
 		switch n {
 		case 0:
@@ -188,33 +179,50 @@ func (env *environ) interruptible(s *story) (ctx, now context.Context, done func
 
 // showNight writes the report of a night: its table to standard output, its files into the night, and
 // as the last line where they are.
-func showNight(env *environ, dir string) error {
+func showNight(env *environ, dir string, view report.View, price float64) error {
 	n, err := report.Read(dir)
 	if err != nil {
 		return err
 	}
-	s := report.Summarize(n)
-	files, filesErr := report.WriteFolder(n, s) // the table is shown also where its files cannot be written
-	switch env.Format {
-	case "markdown":
-		err = report.WriteMarkdown(env.Stdout, s, files.Pictures)
-	case "csv":
-		err = report.WriteCSV(env.Stdout, n)
-	case "json":
-		err = report.WriteJSON(env.Stdout, s)
-	default:
-		width, _ := terminal(env.Stdout)
-		err = report.WriteTable(env.Stdout, s, report.Options{Width: width, Color: env.colorOn(env.Stdout)})
+	if price > 0 {
+		n.SetPrice(price)
 	}
+	if err := n.Check(view); err != nil {
+		return exitWith(exitUsage, err)
+	}
+	files, filesErr := report.WriteFolder(n, report.Summarize(n), report.PageOptions{Version: version(), Made: time.Now()}) // the table is shown also where its files cannot be written
+	err = env.printNight(n.Filtered(view.Filter), files.Pictures, view)
 	if err := errors.Join(filesErr, err); err != nil {
 		return err
 	}
 	for _, reason := range files.Skipped {
 		env.say("not drawn: %s", reason)
 	}
-	env.say("report: %s with %s beside it; see it again with: %s",
-		files.Summary, plural(2*len(files.Pictures), "picture"), sweep.ShellLine([]string{"sweep", "report", dir}))
+	env.say("report: %s, with summary.md and %s beside it; see it again with: %s",
+		files.Page, plural(2*len(files.Pictures), "picture"), sweep.ShellLine([]string{"sweep", "report", dir}))
 	return nil
+}
+
+// printNight writes what is asked for of a night to standard output.
+func (env *environ) printNight(n *report.Night, pictures []report.Picture, view report.View) error {
+	s := report.Summarize(n)
+	pivot := view.Rows != ""
+	switch env.Format {
+	case "markdown":
+		return report.WriteMarkdown(env.Stdout, s, pictures, view)
+	case "csv":
+		if pivot {
+			return report.WriteCrosstabCSV(env.Stdout, s, view)
+		}
+		return report.WriteCSV(env.Stdout, n)
+	case "json":
+		if pivot {
+			return report.WriteCrosstabJSON(env.Stdout, s, view)
+		}
+		return report.WriteJSON(env.Stdout, s)
+	}
+	width, _ := terminal(env.Stdout)
+	return report.WriteTable(env.Stdout, s, report.Options{Width: width, Color: env.colorOn(env.Stdout), View: view})
 }
 
 // say writes one line to a person, unless only problems are wanted.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -17,11 +17,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"sweep/sweep"
+	"sweep/sweep/host/sshtest"
 	"sweep/sweep/proc"
 )
 
@@ -48,8 +48,9 @@ drift: off
 // bed is where one night of a test runs, apart from all others.
 type bed struct {
 	t    *testing.T
-	dir  string // holds grid.yaml, results and the temporary files
-	mark string // in the environment of every process of the night
+	dir  string          // holds grid.yaml, results and the temporary files
+	mark string          // in the environment of every process of the night
+	ssh  *sshtest.Server // on which its nights run; nil: here
 }
 
 func newBed(t *testing.T) *bed {
@@ -156,12 +157,18 @@ var portFlag = regexp.MustCompile(`--port '?(\d+)`)
 // nothingLeft checks that no process and no port of the night is left.
 func (b *bed) nothingLeft() {
 	b.t.Helper()
+	b.nothingLeftOf(b.night())
+}
+
+// nothingLeftOf checks it for the ports of a night that lies elsewhere.
+func (b *bed) nothingLeftOf(night string) {
+	b.t.Helper()
 	for _, id := range b.processes() {
 		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.PID))
 		b.t.Errorf("process %d is left: %q", id.PID, argv)
 	}
 	ports := map[string]bool{}
-	err := filepath.WalkDir(filepath.Join(b.night(), "launches"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(night, "launches"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != "command.sh" {
 			return err
 		}
@@ -182,97 +189,6 @@ func (b *bed) nothingLeft() {
 		}
 		if err := l.Close(); err != nil {
 			b.t.Error(err)
-		}
-	}
-}
-
-// agent is who the night's agent is, when it has said so.
-func (b *bed) agent() (proc.Identity, bool) {
-	var id proc.Identity
-	data, err := os.ReadFile(filepath.Join(b.night(), "agents", "local", "agent.json"))
-	return id, err == nil && json.Unmarshal(data, &id) == nil && id.Alive()
-}
-
-// undisturbed runs a whole night and returns its cells and how long it took.
-func undisturbed(t *testing.T) ([]string, time.Duration) {
-	b := newBed(t)
-	began := time.Now()
-	if code, said := b.run("run", "grid.yaml"); code != exitOK && code != exitOther {
-		t.Fatalf("exit code %d: %s", code, said)
-	}
-	took := time.Since(began)
-	b.nothingLeft()
-	return b.cells(), took
-}
-
-// TestKilledNight kills the runner, or the runner and its agent, at random moments of a night. A resume then
-// gives the cells of an undisturbed night, each once, and leaves nothing running.
-func TestKilledNight(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs several nights")
-	}
-	t.Parallel()
-	want, took := undisturbed(t)
-	if len(want) != 6 {
-		t.Fatalf("%d cells: %s", len(want), strings.Join(want, "\n"))
-	}
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SWEEP_TEST_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SWEEP_TEST_SEED=%d; a night takes %s", seed, took)
-	random := rand.New(rand.NewPCG(seed, 0))
-	for _, kill := range []string{"runner", "runner", "both", "both", "both", "runner, then the agent ends"} {
-		moment := time.Duration(random.Int64N(int64(took)))
-		t.Run(fmt.Sprintf("%s after %s", kill, moment.Round(time.Millisecond)), func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			b.killed(kill, moment)
-			if b.night() == "" { // nothing was begun: nothing can be lost
-				b.run("run", "grid.yaml")
-			}
-			code, said := b.run("resume", "results")
-			if code != exitOK && code != exitOther {
-				t.Fatalf("exit code %d: %s", code, said)
-			}
-			if got := b.cells(); !slices.Equal(got, want) {
-				t.Errorf("cells\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), said)
-			}
-			b.nothingLeft()
-		})
-	}
-}
-
-// killed runs a night and kills parts of it at a moment.
-func (b *bed) killed(kill string, moment time.Duration) {
-	b.t.Helper()
-	cmd, _ := b.sweep("run", "grid.yaml")
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-	time.Sleep(moment) // the moment is what is tested: no event marks it
-	if err := cmd.Process.Kill(); err != nil {
-		b.t.Logf("the night was over: %v", err)
-	}
-	_ = cmd.Wait() // killed
-	if b.night() == "" {
-		return
-	}
-	id, alive := b.agent()
-	switch {
-	case !alive:
-	case kill == "both":
-		if err := id.Signal(syscall.SIGKILL); err != nil {
-			b.t.Log(err)
-		}
-	case kill != "runner":
-		for deadline := time.Now().Add(time.Minute); id.Alive(); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				b.t.Fatal("the agent does not end")
-			}
 		}
 	}
 }
@@ -302,19 +218,38 @@ func TestFullDisk(t *testing.T) {
 	if code != exitEnvironment || !strings.Contains(said, "no night was started: ") || !strings.Contains(said, "no space left on device") || len(left) > 0 || err != nil {
 		t.Fatalf("no room at all: exit code %d, %d folders left (%v): %s", code, len(left), err, said)
 	}
-	if err := unix.Mount("", results, "", unix.MS_REMOUNT, "size=300k"); err != nil {
+	size := func(option string) {
+		if err := unix.Mount("", results, "", unix.MS_REMOUNT, option); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := regexp.MustCompile(`no space left on device|MiB left, and a launch needs at least 256`)
+	stopped := func(code int, said string) {
+		if code != exitEnvironment || !full.MatchString(said) || !strings.Contains(said, "sweep resume results/tiny-") {
+			t.Fatalf("exit code %d, want %d: %s", code, exitEnvironment, said)
+		}
+	}
+	size("size=1m") // no room for a launch
+	code, said = b.run("run", "grid.yaml")
+	stopped(code, said)
+	size("size=400m") // room, until somebody else takes it under a load
+	cmd, out := b.sweep("resume", "results")
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	code, said = b.run("run", "grid.yaml")
-	if code != exitEnvironment || !strings.Contains(said, "no space left on device") || !strings.Contains(said, "sweep resume results/tiny-") {
-		t.Fatalf("exit code %d, want %d: %s", code, exitEnvironment, said)
+	b.await("agents/local/events.jsonl", `"kind":"load"`)
+	filler := filepath.Join(results, "filler")
+	if err := os.WriteFile(filler, make([]byte, 500<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
 	}
+	code = exitCode(cmd)
+	stopped(code, out.String())
 	b.nothingLeft()
 	before := map[string]bool{}
 	for _, cell := range b.cells() {
 		before[cell] = true
 	}
-	if err := unix.Mount("", results, "", unix.MS_REMOUNT, "size=64m"); err != nil {
+	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	code, said = b.run("resume", "results")
@@ -329,6 +264,50 @@ func TestFullDisk(t *testing.T) {
 		if strings.HasSuffix(cell, " measured") && !slices.Contains(after, cell) {
 			t.Errorf("%s is lost", cell)
 		}
+	}
+	b.nothingLeft()
+	b.readOnly(results, after)
+}
+
+// readOnly takes a record out of a night that is done, has its disk take nothing any more, and goes on with it: that is
+// refused in one sentence and changes nothing. Once the disk takes bytes again the record comes back from its folder.
+func (b *bed) readOnly(results string, want []string) {
+	b.t.Helper()
+	path := filepath.Join(b.night(), "cells.jsonl")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	short := bytes.Join(lines[1:], nil)
+	if err := os.WriteFile(path, short, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := unix.Mount("", results, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, args := range [][]string{{"resume", "results"}, {"run", "grid.yaml"}, {"fsck", b.night(), "--repair"}} {
+		if code, said := b.run(args...); code != exitEnvironment || !strings.Contains(said, "read-only file system") || strings.Contains(said, "panic") {
+			b.t.Errorf("%s: exit code %d, want %d: %s", args[0], code, exitEnvironment, said)
+		}
+	}
+	if code, said := b.run("fsck", b.night()); code != exitOther {
+		b.t.Errorf("fsck: exit code %d: %s", code, said)
+	}
+	if err := unix.Mount("", results, "", unix.MS_REMOUNT, "size=64m"); err != nil {
+		b.t.Fatal(err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, short) {
+		b.t.Errorf("cells.jsonl changed on a disk that takes nothing: %v", err)
+	}
+	if code, said := b.run("resume", "results"); code != exitOK && code != exitOther || !strings.Contains(said, "1 result found in the folders") {
+		b.t.Errorf("exit code %d: %s", code, said)
+	}
+	if got := b.cells(); !slices.Equal(got, want) {
+		b.t.Errorf("cells\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if code, said := b.run("fsck", b.night()); code != exitOK {
+		b.t.Errorf("fsck: exit code %d: %s", code, said)
 	}
 	b.nothingLeft()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sweep/sweep"
 )
 
 // golden compares got with a file of testdata/plan; with UPDATE_GOLDEN set it writes the file.
@@ -43,12 +45,12 @@ func TestPlanGolden(t *testing.T) {
 	for _, test := range []struct{ format, file string }{
 		{"table", "night.table"}, {"markdown", "night.md"}, {"csv", "night.csv"}, {"json", "night.json"},
 	} {
-		plan, err := loadPlan(&environ{Stderr: io.Discard}, "testdata/plan/night.yaml")
+		plan, eng, err := gridOf(&environ{Stderr: io.Discard}, "testdata/plan/night.yaml", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := writePlan(&b, plan, test.format, evening); err != nil {
+		if err := writePlan(&b, plan, foresee(plan, eng, nil), test.format, evening); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, test.file, b.String())
@@ -131,6 +133,27 @@ func TestClockTime(t *testing.T) {
 	} {
 		if got := clockTime(now, now.Add(test.after)); got != test.want {
 			t.Errorf("%s later: %s, want %s", test.after, got, test.want)
+		}
+	}
+}
+
+func TestPlanSaysWhenTheNightEnds(t *testing.T) {
+	now := time.Date(2026, 11, 29, 18, 0, 0, 0, time.Local)
+	tests := []struct {
+		grid   sweep.Grid
+		lo, hi time.Duration
+		want   string
+	}{
+		{sweep.Grid{}, time.Hour, 2 * time.Hour, ""},
+		{sweep.Grid{Until: "07:30"}, time.Hour, 2 * time.Hour, "\nit ends by 07:30 tomorrow (until): no start"},
+		{sweep.Grid{Until: "07:30"}, time.Hour, 20 * time.Hour, "; there may not be time for all of it"},
+		{sweep.Grid{Budget: 90 * time.Minute}, 2 * time.Hour, 3 * time.Hour, "\nit ends by 19:30 (budget): no start"},
+		{sweep.Grid{Budget: 90 * time.Minute}, 2 * time.Hour, 3 * time.Hour, "; there is not time for all of it"},
+	}
+	for _, tt := range tests {
+		got := planDeadline(&tt.grid, now, tt.lo, tt.hi)
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %q, want %q", tt.grid, got, tt.want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestTakenPort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd, said := b.sweep("run", "grid.yaml")
+	cmd, said := b.sweep("run", "grid.yaml", "--no-flag-check") // the script waits before it does anything, printing a help as well
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

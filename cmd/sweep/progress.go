@@ -11,6 +11,8 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"sweep/sweep"
 )
 
 // heartbeat is how long a log stays silent at most, so that whoever watches it knows that we live.
@@ -77,10 +79,11 @@ func (v *lineView) end() {
 
 // String is one line: what the host does and how far it is.
 func (h *hostState) String() string {
+	text := h.what + " · " + h.text
 	if h.what == "" || h.text == "" {
-		return h.what + h.text
+		text = h.what + h.text
 	}
-	return h.what + " · " + h.text
+	return sweep.Printable(text)
 }
 
 // barView shows a story on a terminal: lines that stay, below them one bar for the night and one for

@@ -95,7 +95,8 @@ func nightToResume(env *environ, path string) (string, error) {
 	return "", nil
 }
 
-// finished reports whether a resume would find nothing to do.
+// finished reports whether a resume would find nothing to do: each cell has its record, and whoever wrote the last one was not
+// killed before it had cleaned up.
 func finished(dir string) (bool, error) {
 	m, err := sweep.ReadManifest(dir)
 	if err != nil {
@@ -111,7 +112,10 @@ func finished(dir string) (bool, error) {
 			final++
 		}
 	}
-	return final >= len(m.Cells), nil
+	if final < len(m.Cells) {
+		return false, nil
+	}
+	return sweep.Ended(dir)
 }
 
 // prepareResume makes an opened night ready to go on: its plan is set, nothing of it runs any more, and
@@ -120,13 +124,20 @@ func prepareResume(env *environ, n *sweep.Night, grid string, force bool) error 
 	if err := noteOpen(n, "resume"); err != nil {
 		return exitWith(exitEnvironment, err)
 	}
-	if err := choosePlan(env, n, grid, force); err != nil {
+	use, err := choosePlan(env, n, grid, force)
+	if err != nil {
 		return err
 	}
-	err := host.Reclaim(env.Ctx, n.Dir, func(name, what string) error {
+	err = host.Reclaim(env.Ctx, n.Dir, func(name, what string) error {
 		env.say("ending what an earlier start left: %s", what)
 		return n.Note(sweep.JournalEntry{Kind: sweep.JournalReclaim, Host: name, Text: what})
 	})
+	if err == nil {
+		err = sweep.RemoveParts(n.Dir)
+	}
+	if err == nil { // only now: what still ran was of the night as it was
+		err = use()
+	}
 	if err == nil {
 		err = n.Reopen()
 	}
@@ -136,8 +147,8 @@ func prepareResume(env *environ, n *sweep.Night, grid string, force bool) error 
 	return nil
 }
 
-// choosePlan sets the night's plan: from its own copy of the grid, or from a new grid when told.
-func choosePlan(env *environ, n *sweep.Night, grid string, force bool) error {
+// choosePlan makes the night's plan, from its own copy of the grid, or from a new grid when told. use gives it to the night.
+func choosePlan(env *environ, n *sweep.Night, grid string, force bool) (use func() error, err error) {
 	repeats := 0
 	if n.Manifest.Override {
 		repeats = n.Manifest.Repeats
@@ -145,36 +156,36 @@ func choosePlan(env *environ, n *sweep.Night, grid string, force bool) error {
 	if grid != "" {
 		plan, eng, err := gridOf(env, grid, repeats)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if changes := n.Compare(plan, eng); len(changes) > 0 {
 			env.say("%s", listChanges(changes))
 		}
-		return n.Replace(plan, eng)
+		return func() error { return n.Replace(plan, eng) }, nil
 	}
 	plan, eng, err := gridOf(env, n.GridPath(), repeats)
 	if err != nil {
-		return exitWith(exitUsage, fmt.Errorf("%w\nthe night's own copy of its grid is damaged; go on with the file that it was made from: %s",
+		return nil, exitWith(exitUsage, fmt.Errorf("%w\nthe night's own copy of its grid is damaged; go on with the file that it was made from: %s",
 			err, sweep.ShellLine([]string{"sweep", "resume", n.Dir, "--grid", n.Manifest.Grid})))
 	}
-	n.Use(plan, eng)
+	use = func() error { n.Use(plan, eng); return nil }
 	if force {
-		return nil
+		return use, nil
 	}
 	if changes := n.Compare(plan, eng); len(changes) > 0 {
 		why := fmt.Sprintf("this version of sweep (%s; the night began with %s)", version(), n.Manifest.Version)
 		if version() == n.Manifest.Version {
 			why = "the same grid on this machine now (another home for its ~, or another build of sweep)"
 		}
-		return exitWith(exitUsage, fmt.Errorf("%s would run other command lines:\n%s\ngo on all the same with --force", why, listChanges(changes)))
+		return nil, exitWith(exitUsage, fmt.Errorf("%s would run other command lines:\n%s\ngo on all the same with --force", why, listChanges(changes)))
 	}
-	return compareFile(env, n, repeats)
+	return use, compareFile(env, n, plan, repeats)
 }
 
 // compareFile refuses to go on when the grid file that the night began with has other cells now.
-func compareFile(env *environ, n *sweep.Night, repeats int) error {
+func compareFile(env *environ, n *sweep.Night, was *sweep.Plan, repeats int) error {
 	now, err := os.ReadFile(n.Manifest.Grid)
-	if err != nil || bytes.Equal(now, n.Plan.Grid.Source) {
+	if err != nil || bytes.Equal(now, was.Grid.Source) {
 		return nil // the file is gone or the same: the night's own copy counts
 	}
 	plan, eng, err := gridOf(env, n.Manifest.Grid, repeats)

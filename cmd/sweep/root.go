@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"sweep/sweep"
+	"sweep/sweep/host"
 )
 
 // The exit codes.
@@ -39,6 +40,10 @@ type environ struct {
 	Quiet   bool   // only problems
 	Verbose bool   // also what only helps to find a fault
 	Log     *slog.Logger
+
+	keyring   *host.Keyring // of all hosts that are reached over SSH
+	program   *host.Binary  // this program for such hosts
+	acceptNew bool          // keys of unknown hosts are taken
 
 	began bool // a command's own work has begun: an error from now on is no usage error
 }
@@ -104,14 +109,18 @@ func newRootCmd(env *environ) *cobra.Command {
 drives short and long prompts at it, names how each config ended, and writes tables and plots that compare them.
 
 Exit codes: 0 every cell ended in a result (out of memory is one) · 1 some ended otherwise · 2 usage or grid ·
-3 environment · 130 interrupted, with the command that goes on`,
+3 environment · 4 compare --fail-on found a loss · 130 interrupted, with the command that goes on`,
 		Example: `  sweep demo                     a whole night in about a minute, on simulated GPUs
   sweep help grid > mine.yaml    every key of a grid with what it means, to keep what you need
   sweep validate mine.yaml       all that is wrong with it
   sweep plan mine.yaml           each launch with its exact command line
   sweep run mine.yaml            run it
   sweep resume results/          go on where the newest unfinished night stopped
-  sweep report results/          tables and plots of the newest night
+  sweep status                   how the newest night stands
+  sweep report results/          tables, plots and the page of the newest night
+  sweep confirm results/         measure its candidates again before one is called best
+  sweep compare A B --fail-on 5% what got better or worse between two nights
+  sweep load --url URL …         drive load at any server, without a night
   sweep explain log server.log   why a server ended, with or without a night`,
 		Version:                    version(),
 		Args:                       cobra.ArbitraryArgs,
@@ -136,8 +145,9 @@ Exit codes: 0 every cell ended in a result (out of memory is one) · 1 some ende
 	root.PersistentFlags().BoolVarP(&env.Verbose, "verbose", "v", false, "say also what only helps to find a fault")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	root.AddCommand(
-		newValidateCmd(env), newPlanCmd(env), newRunCmd(env), newResumeCmd(env), newReportCmd(env), newDemoCmd(env), newExplainCmd(env),
-		newVersionCmd(env), newSimulateCmd(env), newAgentCmd(env), newSuperviseCmd(env), newGridTopic(env),
+		newValidateCmd(env), newPlanCmd(env), newDoctorCmd(env), newRunCmd(env), newResumeCmd(env), newStatusCmd(env), newAttachCmd(env), newCancelCmd(env), newLogsCmd(env), newFsckCmd(env), newReportCmd(env), newConfirmCmd(env), newCompareCmd(env), newExportCmd(env), newImportCmd(env),
+		newDemoCmd(env), newLoadCmd(env), newSelftestCmd(env), newExplainCmd(env), newSchemaCmd(env),
+		newVersionCmd(env), newSimulateCmd(env), newAgentCmd(env), newRelayCmd(env), newSuperviseCmd(env), newGridTopic(env),
 	)
 	wrapCommands(root, env)
 	return root

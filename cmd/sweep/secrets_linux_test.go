@@ -5,12 +5,15 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sweep/sweep/host/sshtest"
 )
 
 // secretGrid has its secrets by reference, as a grid must.
@@ -49,16 +52,33 @@ func TestNoSecretInAnyFile(t *testing.T) {
 		t.Skip("runs a night")
 	}
 	t.Parallel()
-	b := newBed(t)
+	for _, where := range []string{"here", "over SSH"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			home := ""
+			if where != "here" {
+				s := b.server(sshtest.Options{}) // root may run the script that lies in this folder
+				home = s.Home
+			}
+			b.tellsNoSecret(home)
+		})
+	}
+}
+
+// tellsNoSecret runs the night. home is that of a host over SSH; "": the night runs here.
+func (b *bed) tellsNoSecret(home string) {
+	t := b.t
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	script := filepath.Join(b.dir, "server.sh")
-	if err := os.WriteFile(script, fmt.Appendf(nil, secretScript, self), 0o700); err != nil {
+	if err := os.WriteFile(script, fmt.Appendf(nil, secretScript, self), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b.grid(fmt.Sprintf(secretGrid, script))
+	b.grid(b.remote(fmt.Sprintf(secretGrid, script)))
 	values := map[string]string{
 		"CANARY_HUB": "hf_hubCanaryZZ9plural0Z1alphaQQ", "CANARY_OTHER": "otherCanary/with+signs=42", "CANARY_ADMIN": "adminCanary-77-\"quoted\"",
 	}
@@ -76,7 +96,7 @@ func TestNoSecretInAnyFile(t *testing.T) {
 	}
 	done := make(chan int, 1)
 	go func() { done <- exitCode(cmd) }()
-	arguments := map[string]bool{}
+	arguments, far := map[string]bool{}, map[string]string{}
 	for code := -1; code < 0; {
 		select {
 		case code = <-done:
@@ -84,6 +104,14 @@ func TestNoSecretInAnyFile(t *testing.T) {
 				t.Fatalf("exit code %d: %s", code, said)
 			}
 		case <-time.After(50 * time.Millisecond):
+		}
+		if home != "" { // what is there now: a night that is complete is taken away from its host
+			_ = filepath.WalkDir(filepath.Join(home, ".sweep"), func(path string, _ fs.DirEntry, _ error) error {
+				if data, err := os.ReadFile(path); err == nil {
+					far[path] = string(data)
+				}
+				return nil
+			})
 		}
 		for _, id := range b.processes() {
 			argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.PID))
@@ -99,6 +127,9 @@ func TestNoSecretInAnyFile(t *testing.T) {
 		t.Errorf("only %d processes were seen: %v", len(arguments), arguments)
 	}
 	files := b.files()
+	if home != "" && len(far) < 10 {
+		t.Errorf("only %d files were seen on the host", len(far))
+	}
 	for _, part := range []string{"server.log", "cells.jsonl", "summary.md", "launch.json", "events.jsonl", "outputs.json", "requests.jsonl"} {
 		if !slices.ContainsFunc(files, func(path string) bool { return filepath.Base(path) == part }) {
 			t.Errorf("the night has no %s", part)
@@ -115,6 +146,7 @@ func TestNoSecretInAnyFile(t *testing.T) {
 		}
 		texts[path] = string(data)
 	}
+	maps.Copy(texts, far)
 	for where, text := range texts {
 		for _, needle := range needles {
 			if i := strings.Index(text, needle); i >= 0 {
@@ -149,15 +181,22 @@ func (b *bed) files() []string {
 	b.t.Helper()
 	var files []string
 	for _, dir := range []string{"results", "tmp"} {
-		err := filepath.WalkDir(filepath.Join(b.dir, dir), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() {
-				files = append(files, path)
-			}
-			return err
-		})
-		if err != nil {
-			b.t.Fatal(err)
+		files = append(files, filesBelow(b.t, filepath.Join(b.dir, dir))...)
+	}
+	return files
+}
+
+func filesBelow(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return files
 }

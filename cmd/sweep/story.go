@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,9 +54,16 @@ type view interface {
 	end()
 }
 
+// safeView makes printable what a view shows: names of launches, cells and hosts come from files.
+type safeView struct{ view }
+
+func (v safeView) line(text string)  { v.view.line(sweep.Printable(text)) }
+func (v safeView) step(text string)  { v.view.step(sweep.Printable(text)) }
+func (v safeView) alert(text string) { v.view.alert(printableLines(text)) }
+
 func newStory(v view, now func() time.Time) *story {
 	return &story{
-		now: now, view: v, missing: map[string]int{}, launches: map[string]int{}, hosts: map[string]*hostState{},
+		now: now, view: safeView{v}, missing: map[string]int{}, launches: map[string]int{}, hosts: map[string]*hostState{},
 		took: map[string][]float64{}, began: map[string]time.Time{}, phases: map[string]sweep.Phase{}, outcomes: map[sweep.Outcome]string{},
 	}
 }
@@ -74,6 +82,9 @@ func (s *story) Begin(n *sweep.Night, missing []sweep.PlannedCell, recovered []s
 		starts[c.Launch] = true
 	}
 	s.view.line(fmt.Sprintf("night %s: %s to run in %s", n.Dir, plural(len(missing), "cell"), plural(len(starts), "start")))
+	if !n.Deadline.IsZero() {
+		s.view.line("the night ends by " + clockOf(s.now(), n.Deadline) + "; what would not be done by then is skipped.deadline")
+	}
 	for _, name := range n.Recovered {
 		s.view.line("half-written or damaged lines were taken out; they are kept in " + name)
 	}
@@ -129,6 +140,11 @@ func (s *story) Event(host string, e sweep.Event) {
 		if e.Outcome != "" && e.Outcome != sweep.OK {
 			s.line(host, fmt.Sprintf("%s: the launch ended as %s", e.Job, s.withReason(e.Outcome, text)))
 		}
+	case sweep.EventRecover:
+		s.line(host, "devices: "+text)
+	case sweep.EventLink:
+		s.view.alert(s.at(host, text))
+		return
 	case sweep.EventError:
 		s.view.alert("the agent failed: " + text)
 	case sweep.EventDone:
@@ -146,6 +162,13 @@ func (s *story) at(host, text string) string {
 }
 
 func (s *story) line(host, text string) { s.view.line(s.at(host, text)) }
+
+// said shows what a link has to say.
+func (s *story) said(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view.alert(sweep.Printable(text))
+}
 
 // Record implements [sweep.Progress].
 func (s *story) Record(r sweep.Record) {
@@ -227,7 +250,11 @@ func (s *story) Lost(host string, err error, final bool) {
 	if final {
 		next = "given up: it was lost again and again without a result in between"
 	}
-	s.line(host, sweep.Printable(err.Error())+"; "+next)
+	text := sweep.Printable(err.Error())
+	if !final || errors.Is(err, sweep.ErrAgentLost) {
+		text += "; " + next
+	}
+	s.line(host, text)
 	s.show()
 }
 
@@ -276,14 +303,21 @@ func (s *story) eta(before string) string {
 	seconds /= float64(max(1, len(s.night.Manifest.Hosts)))
 	now := s.now()
 	at := now.Add(time.Duration(seconds * float64(time.Second)))
-	format := "15:04"
-	if at.Sub(now) < 10*time.Minute {
-		format = "15:04:05"
+	if end := s.night.Deadline; !end.IsZero() && at.After(end) {
+		return before + "ends by " + clockOf(now, end) + ", before all is done"
 	}
-	if at.YearDay() != now.YearDay() {
-		format = "Mon 15:04"
+	return before + "done ≈ " + clockOf(now, at)
+}
+
+// clockOf is a moment by the clock: with seconds when it is near, with the day when it is not today.
+func clockOf(now, at time.Time) string {
+	switch {
+	case at.YearDay() != now.YearDay():
+		return at.Format("Mon 15:04")
+	case at.Sub(now) < 10*time.Minute:
+		return at.Format("15:04:05")
 	}
-	return before + "done ≈ " + at.Format(format)
+	return at.Format("15:04")
 }
 
 func median(s []float64) float64 {

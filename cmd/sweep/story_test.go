@@ -122,3 +122,27 @@ func TestThousands(t *testing.T) {
 		}
 	}
 }
+
+// TestStorySaysWhenTheNightEnds: at its begin, and instead of a time at which all would be done when that is later.
+func TestStorySaysWhenTheNightEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := newStory(newLineView(&out, time.Now), time.Now)
+		night, cells := storyNight()
+		night.Deadline = time.Now().Add(2 * time.Minute)
+		s.Begin(night, cells, nil)
+		began := time.Now()
+		time.Sleep(50 * time.Second)
+		for i, want := range []string{"ends by " + clockOf(time.Now(), night.Deadline) + ", before all is done", "done ≈ "} {
+			s.Record(sweep.Record{Cell: cells[i].Cell, Repeat: 1, Load: cells[i].Load, Host: "local", Ending: sweep.Ending{Outcome: sweep.OK}, StartedAt: began, EndedAt: began.Add(50 * time.Second)})
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if got := lines[len(lines)-1]; !strings.Contains(got, want) {
+				t.Errorf("record %d: %s, want %q", i+1, got, want)
+			}
+		}
+		s.End(sweep.Summary{})
+		if want := "the night ends by " + clockOf(began, night.Deadline); !strings.Contains(out.String(), want) {
+			t.Errorf("%s\nlacks %q", out.String(), want)
+		}
+	})
+}
