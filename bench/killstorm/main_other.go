@@ -1,0 +1,6 @@
+//go:build !linux
+
+// Command killstorm runs on Linux only.
+package main
+
+func main() {}
