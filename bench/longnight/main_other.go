@@ -1,0 +1,6 @@
+//go:build !linux
+
+// Command longnight runs on Linux only.
+package main
+
+func main() {}
