@@ -197,7 +197,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 				if !t.Native && (c.Streams > 1000 || c.Name == "flood-16") {
 					continue
 				}
-				r, err := b.one(ctx, c, t, repeat+1)
+				r, err := b.undisturbed(ctx, c, t, repeat+1)
 				if err != nil {
 					return errors.Join(err, b.write(io.Discard))
 				}
@@ -208,6 +208,21 @@ func (b *bench) run(ctx context.Context) (err error) {
 	}
 	return b.write(os.Stdout)
 }
+
+// undisturbed runs a client, and again when the server itself was held up meanwhile: what is then true is not known well enough.
+func (b *bench) undisturbed(ctx context.Context, c benchCase, t *tool, repeat int) (result, error) {
+	for again := 0; ; again++ {
+		r, err := b.one(ctx, c, t, repeat)
+		r.Again = again
+		if err != nil || again == maxAgain || r.LateP99US <= c.lateLimitUS() {
+			return r, err
+		}
+		b.log.Warn("run again: the server was held up", "case", c.Name, "client", t.Name, "repeat", repeat, "late_p99_us", fmt.Sprintf("%.0f", r.LateP99US))
+	}
+}
+
+// maxAgain is how often a run is repeated at most because something else held the server up.
+const maxAgain = 2
 
 // one runs a client once and holds what it reports against the server's log.
 func (b *bench) one(ctx context.Context, c benchCase, t *tool, repeat int) (result, error) {

@@ -9,6 +9,7 @@ type result struct {
 	Case   benchCase
 	Tool   *tool
 	Repeat int
+	Again  int    // times that the run was repeated because the server was held up
 	Exit   string // "": ended well
 	Reported, True,
 	Errors values

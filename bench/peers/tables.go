@@ -120,15 +120,19 @@ func writeCase(out io.Writer, c benchCase, all []result, tools []tool) {
 		}
 		row(out, cells...)
 	}
-	late := spread{}
+	late, again := spread{}, 0
 	for i := range all {
 		if r := &all[i]; r.Case.Name == c.Name && !c.Flood {
 			late.N++
 			late.Utmost = max(late.Utmost, r.LateP99US)
+			again += r.Again
 		}
 	}
 	if late.N > 0 {
 		fmt.Fprintf(out, "\nLateness of the server's writes, highest p99 of a run: %.0f µs. It is in no error: true is when a write began.\n", late.Utmost)
+		if again > 0 {
+			fmt.Fprintf(out, "%d runs were thrown away and made again: something else held the server up (p99 above %.0f ms).\n", again, c.lateLimitUS()/1000)
+		}
 	}
 	fmt.Fprintln(out)
 }
@@ -136,7 +140,7 @@ func writeCase(out io.Writer, c benchCase, all []result, tools []tool) {
 // writeCSV writes one line a run.
 func writeCSV(out io.Writer, all []result) error {
 	w := csv.NewWriter(out)
-	header := []string{"case", "client", "version", "repeat", "exit", "streams", "requests", "tokens", "completed", "failed", "wall_s", "start_to_first_request_s", "cpu_total_s", "cpu_load_s", "load_s", "cpu_us_per_event", "flood_events_per_s", "delivered_share", "peak_rss_mb", "peak_private_mb", "server_late_p50_us", "server_late_p99_us", "server_late_max_us", "server_blocked_writes", "server_events"}
+	header := []string{"case", "client", "version", "repeat", "exit", "streams", "requests", "tokens", "completed", "failed", "wall_s", "start_to_first_request_s", "cpu_total_s", "cpu_load_s", "load_s", "cpu_us_per_event", "flood_events_per_s", "delivered_share", "peak_rss_mb", "peak_private_mb", "server_late_p50_us", "server_late_p99_us", "server_late_max_us", "server_blocked_writes", "server_events", "run_again"}
 	for _, metric := range metricNames {
 		for _, statistic := range statisticNames {
 			for _, what := range []string{"true", "reported", "error"} {
@@ -153,7 +157,7 @@ func writeCSV(out io.Writer, all []result) error {
 		per, _ := cpuPerEvent(r)
 		line := []string{
 			r.Case.Name, r.Tool.Name, r.Tool.Version, strconv.Itoa(r.Repeat), r.Exit, strconv.Itoa(r.Case.Streams), strconv.Itoa(r.Case.Requests), strconv.Itoa(r.Case.Tokens), strconv.Itoa(r.Completed), strconv.Itoa(r.Failed),
-			f(r.WallS, 3), f(r.StartS, 4), f(r.CPUTotalS, 4), f(r.CPULoadS, 4), f(r.LoadS, 4), f(per, 3), f(r.FloodPerS, 0), f(r.Delivered, 4), f(r.PeakRSS, 2), f(r.PeakAnon, 2), f(r.LateP50US, 1), f(r.LateP99US, 1), f(r.LateMaxUS, 1), strconv.Itoa(r.Blocked), strconv.Itoa(r.Events),
+			f(r.WallS, 3), f(r.StartS, 4), f(r.CPUTotalS, 4), f(r.CPULoadS, 4), f(r.LoadS, 4), f(per, 3), f(r.FloodPerS, 0), f(r.Delivered, 4), f(r.PeakRSS, 2), f(r.PeakAnon, 2), f(r.LateP50US, 1), f(r.LateP99US, 1), f(r.LateMaxUS, 1), strconv.Itoa(r.Blocked), strconv.Itoa(r.Events), strconv.Itoa(r.Again),
 		}
 		for _, metric := range metricNames {
 			for _, statistic := range statisticNames {

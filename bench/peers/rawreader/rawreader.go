@@ -1,6 +1,7 @@
 // Package rawreader is the least that a client of streaming completions can do: it sends, reads, stamps and counts
-// lines on one locked thread. It parses nothing, so it works against the server of package truth only. What it needs in
-// CPU and errs in time is the limit R that a real client is held against.
+// lines on one locked thread. It parses nothing, so it works against the server of package truth only. It asks the server to
+// count tokens as they come, as our client does, so that both read the same bytes. What it needs in CPU and errs in time is
+// the limit R that a real client is held against.
 //
 // The steps to use it:
 //

@@ -12,6 +12,7 @@ import (
 
 const (
 	linesPerEvent = 4 // size of the chunk, data, empty line, end of the chunk
+	eventsAtEnd   = 2 // the counts, the end mark
 	linesAtEnd    = 2 // last chunk
 )
 
@@ -138,7 +139,7 @@ func (r *reader) send(s *stream) error {
 	if r.next == r.o.Requests {
 		return nil
 	}
-	body := fmt.Sprintf(`{"model":"mock","prompt":"alpha bravo delta hotel india metro ocean paper quilt river sugar tango uncle vapor whale %d","max_tokens":%d,"temperature":0.0,"stream":true}`, r.next, r.o.Tokens)
+	body := fmt.Sprintf(`{"model":"mock","prompt":"alpha bravo delta hotel india metro ocean paper quilt river sugar tango uncle vapor whale %d","max_tokens":%d,"temperature":0.0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, r.next, r.o.Tokens)
 	text := fmt.Appendf(nil, "POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Request-Id: r%d\r\nContent-Length: %d\r\n\r\n%s", r.o.Address, r.next, len(body), body)
 	r.next++
 	q := &request{user: make([]int64, 0, r.o.Tokens)}
@@ -240,5 +241,5 @@ func (r *reader) count(s *stream, b []byte, now, kernel int64) bool {
 	}
 	r.events += after - before
 	r.coalesced += max(0, after-before-1)
-	return s.lines >= linesPerEvent*(r.o.Tokens+1)+linesAtEnd
+	return s.lines >= linesPerEvent*(r.o.Tokens+eventsAtEnd)+linesAtEnd
 }
