@@ -29,15 +29,27 @@ func rank(n int, q float64) int {
 // dist gathers the samples of one metric, each with a weight, in bounded memory: exactly up to its limit,
 // then in buckets 0.025 % wide. Mean, standard deviation and maximum are always exact.
 type dist struct {
-	n            int           // sum of the weights
-	base         time.Duration // the first sample; sums of distances from a sample lose no digits that matter
-	sum, squares float64       // of the distances from base, in ms and ms²
-	largest      time.Duration
-
+	moments
 	exact   []gap
 	buckets []int // nil while the samples are exact
 	sorted  bool
 	rough   bool // its limit is roughExact
+}
+
+// moments are what is known of samples without keeping any.
+type moments struct {
+	n            int           // sum of the weights
+	base         time.Duration // the first sample; sums of distances from a sample lose no digits that matter
+	sum, squares float64       // of the distances from base, in ms and ms²
+	largest      time.Duration
+}
+
+func (m *moments) add(x time.Duration, weight int) {
+	far, w := ms(x-m.base), float64(weight)
+	m.n += weight
+	m.sum += far * w
+	m.squares += far * far * w
+	m.largest = max(m.largest, x)
 }
 
 // How many samples are kept as they are: 1 MiB; of what is only a second view of the same, 128 KiB.
@@ -53,22 +65,30 @@ func (d *dist) limit() int {
 	return keepExact
 }
 
-func (d *dist) add(x time.Duration, weight int) {
+// room readies d for further samples, of which first is the next.
+func (d *dist) room(first time.Duration, samples int) {
 	if d.n == 0 {
-		d.base = x
+		d.base = first
 	}
-	d.n += weight
-	far := ms(x - d.base)
-	d.sum += far * float64(weight)
-	d.squares += far * far * float64(weight)
-	d.largest = max(d.largest, x)
 	d.sorted = false
-	if d.buckets == nil && len(d.exact) < d.limit() {
-		d.exact = append(d.exact, gap(uint64(max(x, 0))<<20|uint64(weight)))
+	if d.buckets == nil && len(d.exact)+samples > d.limit() {
+		d.spill()
+	}
+}
+
+// keep takes a sample for quantiles.
+func (d *dist) keep(x time.Duration, weight int) {
+	if d.buckets != nil {
+		d.buckets[bucketOf(x)] += weight
 		return
 	}
-	d.spill()
-	d.buckets[bucketOf(x)] += weight
+	d.exact = append(d.exact, gap(uint64(max(x, 0))<<20|uint64(weight)))
+}
+
+func (d *dist) add(x time.Duration, weight int) {
+	d.room(x, 1)
+	d.moments.add(x, weight)
+	d.keep(x, weight)
 }
 
 // addGaps adds the tokens of gaps one by one; whole: each gap once, with the time of all its tokens.
@@ -82,28 +102,15 @@ func (d *dist) addGaps(list []gap, whole bool) {
 		}
 		return g.perToken(), g.tokens()
 	}
-	if d.n == 0 {
-		d.base, _ = one(list[0])
-	}
-	n, sum, squares, largest := 0, 0.0, 0.0, d.largest
-	fits := d.buckets == nil && len(d.exact)+len(list) <= d.limit()
-	if !fits {
-		d.spill()
-	}
+	first, _ := one(list[0])
+	d.room(first, len(list))
+	m := d.moments // the compiler keeps it in registers
 	for _, g := range list {
 		x, weight := one(g)
-		far, w := ms(x-d.base), float64(weight)
-		n += weight
-		sum += far * w
-		squares += far * far * w
-		largest = max(largest, x)
-		if fits {
-			d.exact = append(d.exact, gap(uint64(x)<<20|uint64(weight)))
-		} else {
-			d.buckets[bucketOf(x)] += weight
-		}
+		m.add(x, weight)
+		d.keep(x, weight)
 	}
-	d.n, d.sum, d.squares, d.largest, d.sorted = d.n+n, d.sum+sum, d.squares+squares, largest, false
+	d.moments = m
 }
 
 // mean is in ms.

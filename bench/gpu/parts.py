@@ -1,5 +1,5 @@
 """What the steps of run.py are made of."""
-import csv, json, os, re, signal, subprocess, threading, time
+import csv, getpass, json, os, re, signal, socket, subprocess, threading, time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -107,6 +107,61 @@ class Monitor(threading.Thread):
         self.join()
 
 
+def loading(night, config="", attempt=0):
+    """True once answers of a load of this attempt, or of any, arrive."""
+    for agent in night.glob("agents/*/events.jsonl"):
+        for line in open(agent):
+            try:
+                e = json.loads(line)
+            except ValueError:
+                continue  # half written
+            if e["kind"] == "progress" and attempt in (0, e.get("attempt")) and e.get("dir", "").startswith("launches/" + config):
+                return True
+    return False
+
+
+class Loopback:
+    """An SSH server on the loop-back address, with keys of its own, and a client configuration for it."""
+
+    # What a server needs of this environment; a login has none of it.
+    PASSED = re.compile(r"^(PATH|PYTHONPATH|LD_LIBRARY_PATH|(SGLANG|HF|NCCL|GLOO|CUDA|TORCH|NVSHMEM|TVM)_.*)$")
+
+    def __init__(self, folder):
+        self.name, self.folder, self.config = "box", folder, folder / "ssh_config"
+
+    def __enter__(self):
+        f = self.folder
+        f.mkdir(mode=0o700)
+        Path("/run/sshd").mkdir(exist_ok=True)
+        for key in ("host", "client"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(f / key)], check=True)
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
+        passed = " ".join('"%s=%s"' % kv for kv in os.environ.items() if self.PASSED.match(kv[0]))
+        (f / "sshd_config").write_text("Port %d\nListenAddress 127.0.0.1\nPidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+                                       "AuthorizedKeysFile %s\nHostKey %s\nSetEnv %s\n" % (port, f / "client.pub", f / "host", passed))
+        (f / "known_hosts").write_text("[127.0.0.1]:%d %s" % (port, (f / "host.pub").read_text()))
+        self.config.write_text("Host %s\n  HostName 127.0.0.1\n  Port %d\n  User %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n"
+                               % (self.name, port, getpass.getuser(), f / "client", f / "known_hosts"))
+        self.server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-E", str(f / "sshd.log"), "-f", str(f / "sshd_config")])
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, 10)
+        return self
+
+    def cut(self):
+        """Ends the sessions that there are; new ones are let in."""
+        table = processes()
+        sessions = [p for p in children(self.server.pid, table) if table[p][1].startswith("sshd")]
+        for p in sessions:
+            os.kill(p, signal.SIGKILL)
+        return len(sessions)
+
+    def __exit__(self, *_):
+        self.server.terminate()
+        self.server.wait()
+        for key in ("host", "client"):
+            (self.folder / key).unlink()  # they open nothing any more; what is kept can be shown
+
+
 class Kills:
     """SIGKILLs to processes of a night's launches, each while its load runs, and how long what they held stays."""
 
@@ -116,18 +171,6 @@ class Kills:
 
     def run(self):
         return [t for t in (self.trial(*one) for one in self.plan) if t]
-
-    def loading(self, config, attempt):
-        """True once answers of a load of this attempt arrive."""
-        for agent in self.night.glob("agents/*/events.jsonl"):
-            for line in open(agent):
-                try:
-                    e = json.loads(line)
-                except ValueError:
-                    continue  # half written
-                if e["kind"] == "progress" and e.get("attempt") == attempt and e.get("dir", "").startswith("launches/%s/" % config):
-                    return True
-        return False
 
     def victim(self, who, owner):
         if who == "agent":
@@ -140,7 +183,7 @@ class Kills:
         return ranks[int(who.removeprefix("scheduler") or 0)]  # they are started in order
 
     def trial(self, config, attempt, who):
-        if not wait_for(lambda: self.loading(config, attempt), 3600, lambda: self.process.poll() is not None):
+        if not wait_for(lambda: loading(self.night, config + "/", attempt), 3600, lambda: self.process.poll() is not None):
             print("no load of", config, "attempt", attempt, "came", flush=True)
             return None
         folder = next(self.night.glob("launches/%s/repeat=1/attempt=%d" % (config, attempt)))

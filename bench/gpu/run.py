@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs sweep on a real GPU and keeps what comes of it. Needs Linux, nvidia-smi, a Python with SGLang, and a sweep binary.
 
-usage: bench/gpu/run.py --sweep PATH [--python PY] [--out DIR] [--steps env,night,kill,load,ranks,side]
+usage: bench/gpu/run.py --sweep PATH [--python PY] [--out DIR] [--steps env,night,kill,load,ssh,ranks,side]
 
 The steps, in the order given:
   env    what this machine is and has                                            -> env.json
   night  grids/h200-sglang.yaml, ten minutes on one card of 141 GB               -> nights/h200-sglang-…
   kill   SIGKILL to a scheduler, a launcher and an agent while a load runs       -> kill.json, nights/kill-…
   load   SGLang's bench_serving and `sweep load` on one server, by turns         -> load.json and the tools' own files
+  ssh    bench/gpu/alone.yaml here and over SSH, with the link cut under load    -> ssh.json, nights/alone-…
   ranks  two cards: bench/gpu/ranks.yaml, SIGKILL to one rank                    -> ranks.json, nights/ranks-…
   side   two cards: one launch on each, together and alone                       -> nights/side-…, nights/alone-…
 At the end all of it is in DIR.tar.xz. Meanwhile monitor.csv gets the cards' and the host's memory, twice a second.
@@ -16,7 +17,7 @@ The model is a config of Llama-3-8B's shape and a tokenizer trained on Python's 
 import argparse, json, os, re, signal, subprocess, sys, tarfile, time
 from pathlib import Path
 
-from parts import HERE, Kills, Monitor, children, grid_for, make_model, running, smi, wait_for
+from parts import HERE, Kills, Loopback, Monitor, children, grid_for, loading, make_model, running, smi, wait_for
 
 ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 ap.add_argument("--sweep", required=True, type=lambda p: str(Path(p).resolve()))
@@ -43,9 +44,12 @@ class Box:
     def smi(self, query):
         return smi([self.a.sweep, "simulate", "nvidia-smi", "--profile", self.a.simulate] if self.a.simulate else ["nvidia-smi"], query)
 
-    def grid(self, name):
+    def grid(self, name, over=None):
+        """A grid of this folder for this machine, or for the same machine over SSH."""
         text = grid_for(HERE / name, self.a.model, self.a.python, self.a.simulate, self.a.window)
         path = self.out / Path(name).name
+        if over:
+            path, text = path.with_suffix(".ssh.yaml"), re.sub(r"- \{", "- {ssh: %s, ssh_config: %s, " % (over.name, over.config), text, count=1)
         path.write_text(text)
         return path
 
@@ -120,6 +124,20 @@ def step_side(box):
     for name in ("side.yaml", "alone.yaml"):
         p, night = box.start(box.grid(name))
         box.write(name.replace("yaml", "json"), box.ended(p, night))
+
+
+def step_ssh(box):
+    """The same night here and over SSH, where every session is cut while the load runs."""
+    said = []
+    with Loopback(box.out / "ssh") as link:
+        for over in (None, link):
+            p, night = box.start(box.grid("alone.yaml", over))
+            if over:
+                wait_for(lambda: loading(night), 600, lambda: p.poll() is not None)
+                said.append({"cut_sessions": link.cut()})
+            said.append({**box.ended(p, night), "transport": "ssh" if over else "local",
+                         "cells": [{k: c.get(k) for k in ("cell", "host", "outcome", "output_throughput", "client_server_ratio", "median_ttft_ms", "median_tpot_ms")} for c in cells(night)]})
+    box.write("ssh.json", said)
 
 
 def step_load(box):
