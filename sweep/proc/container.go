@@ -170,26 +170,29 @@ func (c Container) ids(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// endOne may find at any moment that somebody else ended or removed the container: its own supervisor does so too.
 func (c Container) endOne(ctx context.Context) (oomKilled bool, err error) {
 	i, err := c.inspect(ctx)
-	if noSuch(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if i.pid > 0 {
+	if err == nil && i.pid > 0 {
 		_, failed := c.command(ctx, "kill", c.ID) // the next look tells whether it worked, or was not needed any more
-		if i, err = c.inspect(ctx); err == nil && i.pid > 0 {
+		var now inspected
+		if now, err = c.inspect(ctx); err == nil && now.pid > 0 {
 			err = errors.Join(failed, fmt.Errorf("container %s still runs after it was killed", c.ID))
 		}
+		i.oomKilled = i.oomKilled || now.oomKilled
+	}
+	if noSuch(err) {
+		return i.oomKilled, nil
 	}
 	if err != nil {
 		return i.oomKilled, err
 	}
 	failpoint.Hit("container.killed")
-	_, failed := c.command(ctx, "rm", "--force", c.ID)
-	if _, err := c.inspect(ctx); !noSuch(err) {
+	_, failed := c.command(ctx, "rm", "--force", c.ID) // refused while another's removal is under way
+	if !waitFor(removeLimit, func() bool {
+		_, err := c.inspect(ctx)
+		return noSuch(err)
+	}) {
 		return i.oomKilled, errors.Join(failed, fmt.Errorf("container %s is still there after it was removed", c.ID))
 	}
 	return i.oomKilled, nil

@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,6 +160,37 @@ func TestReclaimContainerByLabel(t *testing.T) {
 		t.Errorf("its label: %v, left %v", err, d.Containers())
 	}
 	w.await(s.Gone(), "the end")
+}
+
+// Two may end one container, as its supervisor and whoever reclaims it do: it is ended for both of them.
+func TestContainerEndedTwice(t *testing.T) {
+	for name, first := range map[string]string{
+		"removed before it is killed":  "kill",
+		"removed after it was killed":  "kill",
+		"removed before it is removed": "rm",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, d := newWorld(t), newDaemon(t)
+			s := w.start(w.boxed(d, "sleep"))
+			c := *w.contained(s).Container
+			real := c.Runtime
+			c.Runtime = w.path("other")
+			script := fmt.Sprintf("#!/bin/sh\nfor id; do :; done\n[ $1 != %[2]s ] || '%[1]s' rm --force $id >&2\nexec '%[1]s' \"$@\"\n", real, first)
+			if name == "removed after it was killed" {
+				script = fmt.Sprintf("#!/bin/sh\n'%[1]s' \"$@\"\ncode=$?\n[ $1 != kill ] || '%[1]s' rm --force \"$2\" >&2\nexit $code\n", real)
+			}
+			if err := os.WriteFile(c.Runtime, []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.end(t.Context()); err != nil || len(d.Containers()) != 0 {
+				t.Errorf("%v, left %v", err, d.Containers())
+			}
+			w.await(s.Gone(), "the end")
+			if s.Left() != "" {
+				t.Errorf("left %q", s.Left())
+			}
+		})
+	}
 }
 
 // A container without our label is never touched, whatever an id file says.
