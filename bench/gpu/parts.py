@@ -1,5 +1,5 @@
 """What the steps of run.py are made of."""
-import csv, getpass, json, os, re, signal, socket, subprocess, threading, time
+import csv, getpass, glob, json, os, re, signal, socket, subprocess, threading, time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -87,20 +87,23 @@ class Monitor(threading.Thread):
     def run(self):
         with open(self.path, "w", newline="") as f:
             w = csv.writer(f)
-            w.writerow(["time", "memory_used_mib_of_each_card", "mem_total_kb", "mem_available_kb", "shmem_kb", "cgroup_bytes", "mark"])
+            w.writerow(["time", "memory_used_mib_of_each_card", "mem_total_kb", "mem_available_kb", "shmem_kb", "launch_group_bytes", "launch_group_shmem_bytes", "mark"])
             while not self.over.wait(0.5):
                 m = dict(line.split(":", 1) for line in open("/proc/meminfo"))
                 kb = [m[k].split()[0] for k in ("MemTotal", "MemAvailable", "Shmem")]
-                w.writerow(["%.2f" % time.time(), " ".join(map(str, self.ask("memory.used"))), *kb, self.cgroup(), self.marks.pop(0) if self.marks else ""])
+                w.writerow(["%.2f" % time.time(), " ".join(map(str, self.ask("memory.used"))), *kb, *self.groups(), self.marks.pop(0) if self.marks else ""])
                 f.flush()
 
-    def cgroup(self):
-        for path in ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes"):
+    def groups(self):
+        """What the control groups of launches hold, and how much of it is shared memory; nothing where there is none."""
+        held, shared = [], []
+        for folder in glob.glob("/sys/fs/cgroup/**/sweep-*-*", recursive=True):
             try:
-                return open(path).read().strip()
-            except OSError:
-                pass
-        return ""
+                held.append(int(open(folder + "/memory.current").read()))
+                shared.append(int(re.search(r"^shmem (\d+)$", open(folder + "/memory.stat").read(), re.M)[1]))
+            except (OSError, TypeError):
+                pass  # it has just ended, or has no memory controller
+        return (sum(held), sum(shared)) if held else ("", "")
 
     def stop(self):
         self.over.set()
@@ -118,6 +121,37 @@ def loading(night, config="", attempt=0):
             if e["kind"] == "progress" and attempt in (0, e.get("attempt")) and e.get("dir", "").startswith("launches/" + config):
                 return True
     return False
+
+
+class Crowd(threading.Thread):
+    """Somebody else's process on one card of a launch: it takes what is free there, but for `spare` MiB, when the server is ready, and goes
+    when the server has found none left."""
+
+    CODE = ("import sys, torch\n"
+            "torch.cuda.set_device(int(sys.argv[1])); torch.zeros(1, device='cuda'); sys.stdin.readline()\n"
+            "free = torch.cuda.mem_get_info()[0]; x = torch.empty(max(0, free - (int(sys.argv[2]) << 20)), dtype=torch.uint8, device='cuda')\n"
+            "print('took %d of %d free MiB, left %d' % (x.numel() >> 20, free >> 20, torch.cuda.mem_get_info()[0] >> 20), flush=True); sys.stdin.readline()\n")
+
+    def __init__(self, python, night, config, card, spare=150):
+        super().__init__(daemon=True)
+        self.python, self.card, self.spare, self.said = python, card, spare, ""
+        self.folder = night / "launches" / config / "repeat=1" / "attempt=1"
+
+    def run(self):
+        log = self.folder / "server.log"
+        says = lambda text: log.exists() and text in log.read_text(errors="replace")
+        over = lambda: (self.folder / "launch.json").exists()
+        if not wait_for(lambda: says("server_args="), 3600):
+            return
+        p = subprocess.Popen([self.python, "-c", self.CODE, str(self.card), str(self.spare)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if wait_for(lambda: says("fired up and ready"), 240, over):
+            p.stdin.write("\n")
+            p.stdin.flush()
+            self.said = p.stdout.readline().strip()
+            print("process", p.pid, self.said, flush=True)
+            wait_for(lambda: says("out of memory"), 120, over)
+        p.kill()
+        p.wait()
 
 
 class Loopback:

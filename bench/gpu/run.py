@@ -8,8 +8,8 @@ The steps, in the order given:
   night  grids/h200-sglang.yaml, ten minutes on one card of 141 GB               -> nights/h200-sglang-…
   kill   SIGKILL to a scheduler, a launcher and an agent while a load runs       -> kill.json, nights/kill-…
   load   SGLang's bench_serving and `sweep load` on one server, by turns         -> load.json and the tools' own files
-  ssh    bench/gpu/alone.yaml here and over SSH, with the link cut under load    -> ssh.json, nights/alone-…
-  ranks  two cards: bench/gpu/ranks.yaml, SIGKILL to one rank                    -> ranks.json, nights/ranks-…
+  ssh    bench/gpu/ssh.yaml over SSH to this machine, with the link cut under load -> ssh.json, nights/ssh-…
+  ranks  two cards: bench/gpu/ranks.yaml, SIGKILL to one rank, no memory for one  -> ranks.json, nights/ranks-…
   side   two cards: one launch on each, together and alone                       -> nights/side-…, nights/alone-…
 At the end all of it is in DIR.tar.xz. Meanwhile monitor.csv gets the cards' and the host's memory, twice a second.
 The model is a config of Llama-3-8B's shape and a tokenizer trained on Python's own library; its weights are random.
@@ -17,7 +17,7 @@ The model is a config of Llama-3-8B's shape and a tokenizer trained on Python's 
 import argparse, json, os, re, signal, subprocess, sys, tarfile, time
 from pathlib import Path
 
-from parts import HERE, Kills, Loopback, Monitor, children, grid_for, loading, make_model, running, smi, wait_for
+from parts import HERE, Crowd, Kills, Loopback, Monitor, children, grid_for, loading, make_model, running, smi, wait_for
 
 ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 ap.add_argument("--sweep", required=True, type=lambda p: str(Path(p).resolve()))
@@ -116,8 +116,12 @@ def step_kill(box):
 
 def step_ranks(box):
     p, night = box.start(box.grid("ranks.yaml"))
+    crowd = Crowd(box.a.python, night, "one-rank-oom", card=1)
+    if not box.a.simulate:
+        crowd.start()
     kills = Kills(box, night, p, [("one-rank-killed", 1, "scheduler 1")])
-    box.write("ranks.json", {"trials": kills.run(), **box.ended(p, night)})
+    trials = kills.run()
+    box.write("ranks.json", {"trials": trials, "crowd": crowd.said, **box.ended(p, night)})
 
 
 def step_side(box):
@@ -127,17 +131,12 @@ def step_side(box):
 
 
 def step_ssh(box):
-    """The same night here and over SSH, where every session is cut while the load runs."""
-    said = []
+    """A night over SSH, where every session is cut while the load runs."""
     with Loopback(box.out / "ssh") as link:
-        for over in (None, link):
-            p, night = box.start(box.grid("alone.yaml", over))
-            if over:
-                wait_for(lambda: loading(night), 600, lambda: p.poll() is not None)
-                said.append({"cut_sessions": link.cut()})
-            said.append({**box.ended(p, night), "transport": "ssh" if over else "local",
-                         "cells": [{k: c.get(k) for k in ("cell", "host", "outcome", "output_throughput", "client_server_ratio", "median_ttft_ms", "median_tpot_ms")} for c in cells(night)]})
-    box.write("ssh.json", said)
+        p, night = box.start(box.grid("ssh.yaml", link))
+        wait_for(lambda: loading(night), 600, lambda: p.poll() is not None)
+        cut = link.cut()
+        box.write("ssh.json", {"cut_sessions": cut, **box.ended(p, night)})
 
 
 def step_load(box):
