@@ -174,16 +174,17 @@ func quietScrapes(scrapes []scrape) []scrape {
 	return kept
 }
 
-// between compares two scrapes, one of each half, at which the client lagged least behind the server's counter. Tokens
-// that a server has counted and not yet sent are no difference of the two: a busy HTTP process was seen to hold
-// back a thousand of them for a third of a second. What a client truly misses it lacks at every scrape.
+// between compares two scrapes, one of each half, at which the client lagged least behind the server's counter. What it had
+// received before it asked is no more than what the server counts in its answer, and less by what came meanwhile and by what was
+// counted and not yet sent: answers that took long, and a busy HTTP process that was seen to hold back a thousand tokens for a
+// third of a second. Neither is a difference of the two; what a client truly misses it lacks at every scrape.
 // The server's rate is that of the first scrape to the last.
 func between(scrapes []scrape, name string, received func(client) int64) (measured, bool) {
 	n := len(scrapes)
 	if n < 2 {
 		return measured{}, false
 	}
-	tokens := func(s scrape) float64 { return float64(received(s.Before)+received(s.After)) / 2 }
+	tokens := func(s scrape) float64 { return float64(received(s.Before)) }
 	synced := func(part []scrape) scrape {
 		return slices.MinFunc(part, func(a, b scrape) int {
 			return cmp.Compare(a.Values[name]-tokens(a), b.Values[name]-tokens(b))

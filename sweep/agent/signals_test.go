@@ -109,6 +109,19 @@ func TestRatioOfTokensHeldBack(t *testing.T) {
 	near(t, windowSignals(s), "server_output_throughput", (24823.0-15254)/11, 1) // the first scrape may be stale
 }
 
+// As a real server was seen with 32 in flight: some answers took as long as several steps of 32 tokens, which the client received
+// while it waited. Its counter was right in each of them.
+func TestRatioOfSlowAnswers(t *testing.T) {
+	var s []scrape
+	for i, x := range []struct{ server, before, after int64 }{
+		{6171, 0, 32}, {7402, 1200, 1232}, {8570, 2399, 2400}, {9786, 3617, 3650}, {10979, 4817, 5201}, {12161, 6000, 6001},
+		{13359, 7200, 7231}, {14570, 8400, 8432}, {15768, 9600, 9633}, {16954, 10800, 10801}, {18151, 12000, 12032},
+	} {
+		s = append(s, scrape{At: at(float64(i)), Values: sweep.Values{"decode_tokens_total": float64(x.server)}, Before: client{Tokens: x.before}, After: client{Tokens: x.after}})
+	}
+	near(t, windowSignals(s), "client_server_ratio", 1, 0.005)
+}
+
 // A server that counts tokens at a request's end is compared between scrapes during which none ended.
 func TestRatioOfEndedRequests(t *testing.T) {
 	done := func(seconds float64, server int64, before, after client) scrape {
