@@ -17,12 +17,12 @@ const kernelFile = "kernel.log"
 // outsideTime bounds what is asked of driver and kernel after a death.
 const outsideTime = 60 * time.Second
 
-// lookOutside adds to what is known of a server's end what others did: strangers on the devices, the kernel.
+// lookOutside adds to what is known of a server what others did: strangers on the devices, the kernel.
 func (l *launch) lookOutside(known *sweep.Autopsy) {
 	ctx, cancel := context.WithTimeout(context.Background(), outsideTime) // the death must be explained whatever else ends
 	defer cancel()
 	known.OOMKills, known.Kernel = l.killings(ctx)
-	known.Foreign = l.foreign(ctx)
+	known.Foreign = l.foreign(ctx, known.Exit != nil)
 }
 
 // killings says what the kernel's OOM killer did since the server's start: how many processes it ended that

@@ -29,7 +29,6 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 	end := l.server.Exit()
 	exit := exitOf(end)
 	known.Exit = &exit
-	l.lookOutside(&known)
 	e := l.examine(known)
 	if starved, yes := l.starved(e.Phase); yes {
 		starved.Exit = &exit
@@ -44,6 +43,7 @@ func (l *launch) postmortem(known sweep.Autopsy) sweep.Ending {
 
 // examine names the end of a server from all that is known of it now. The server may still run.
 func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
+	l.lookOutside(&known)
 	a := l.book.autopsy()
 	a.Ready, a.Loading, a.Exit, a.Hang, a.Slow = l.ready, known.Loading, known.Exit, known.Hang, known.Slow
 	a.Foreign, a.OOMKills, a.Kernel = known.Foreign, known.OOMKills, known.Kernel
@@ -59,6 +59,9 @@ func (l *launch) examine(known sweep.Autopsy) sweep.Ending {
 	}
 	if e.Exit == nil {
 		e.Exit = a.Exit
+	}
+	if e.Outcome == sweep.BusyGPU {
+		e.Detail = join(e.Detail, strangersText(l.others.since(time.Time{})))
 	}
 	if e.Evidence != nil {
 		ev := *e.Evidence

@@ -240,12 +240,12 @@ func (l *launch) intruded(ctx context.Context, since time.Time) (sweep.Ending, b
 
 // foreign says whether a stranger was on the devices in the time of the launch. Where processes cannot be
 // told apart it is memory that stays although nothing of the server lives.
-func (l *launch) foreign(ctx context.Context) bool {
+func (l *launch) foreign(ctx context.Context, dead bool) bool {
 	l.others.look(ctx)
 	if len(l.others.since(time.Time{})) > 0 {
 		return true
 	}
-	if len(l.before.Devices) == 0 || l.machine.simulated || proc.HostPIDs() {
+	if !dead || len(l.before.Devices) == 0 || l.machine.simulated || proc.HostPIDs() {
 		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, lingerTime)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep/sweep"
+	"sweep/sweep/engine"
 	"sweep/sweep/gpu"
 	"sweep/sweep/proc"
 )
@@ -74,6 +75,31 @@ func TestStrangers(t *testing.T) {
 	}
 	if got := look(); len(got) != 2 {
 		t.Errorf("one that stays though it is hidden is none: %+v", got)
+	}
+}
+
+// Of two ranks the second ran out of memory that somebody else had taken, and the first waited for it for ever: the server
+// hangs, and what its log says is no result of the config.
+func TestStrangerBehindAHang(t *testing.T) {
+	t.Parallel()
+	eng, _ := engine.Lookup("sglang")
+	for _, taken := range []bool{false, true} {
+		d, m := newDriver(t)
+		l := &launch{engine: eng, machine: m, ready: true, rel: "launches/a", others: newStrangers(m, []gpu.Device{{Index: 1, UUID: "GPU-a"}}), book: newLogbook(eng.NewLog(), nil, func(sweep.Phase, string) {})}
+		gone := make(chan struct{})
+		close(gone)
+		if err := l.book.follow("../engine/testdata/sglang/tp2_one_rank_oom.log", gone); err != nil {
+			t.Fatal(err)
+		}
+		want, who := sweep.OOMPrefill, "on GPU 1"
+		if taken {
+			d.set(t, fmt.Sprintf("GPU-a, %d, 27270, python3, train.py", os.Getppid()))
+			want, who = sweep.BusyGPU, fmt.Sprintf("process %d", os.Getppid())
+		}
+		e := l.examine(sweep.Autopsy{Loading: true, Hang: true})
+		if e.Outcome != want || !strings.Contains(e.Detail, who) || e.Evidence == nil || e.Evidence.Line != 158 {
+			t.Errorf("somebody else: %v: %+v, want %s with %q", taken, e, want, who)
+		}
 	}
 }
 

@@ -22,6 +22,8 @@ func TestFacts(t *testing.T) {
 			"host_pool_gb": 60, "max_running_requests": 2048, "context_length": 32768, "chunked_prefill_size": 8192},
 		"sglang/tp2_hicache": {"kv_tokens": 1701949, "weights_gib": 6.77, "avail_after_weights_gib": 131.54, "headroom_gib": 26.85, "host_pool_tokens": 122071,
 			"host_pool_gb": 8, "max_running_requests": 4096, "context_length": 32768, "chunked_prefill_size": 8192},
+		"sglang/tp2_one_rank_oom": {"kv_tokens": 1694044, "weights_gib": 6.77, "avail_after_weights_gib": 130.94, "headroom_gib": 26.92, // of rank 1, which has less
+			"max_running_requests": 4096, "context_length": 32768, "chunked_prefill_size": 8192},
 		"sglang/b_low":                    {"weights_gib": 13.5, "avail_after_weights_gib": 125.62},
 		"sglang/c_993":                    {"kv_tokens": 1021091, "weights_gib": 13.5, "avail_after_weights_gib": 125.62, "headroom_gib": 0.35},
 		"sglang/report_C04":               {"weights_gib": 166.67, "avail_after_weights_gib": 21.4}, // a capacity of −561,918 is none

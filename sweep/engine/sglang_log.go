@@ -40,7 +40,7 @@ var sglangNumbers = []number{
 	{name: "headroom_gib", has: "Memory pool end", find: regexp.MustCompile(`avail mem=([\d.]+) GB`), fold: foldMin},
 	{name: "headroom_gib", has: "raph end.", find: regexp.MustCompile(`^Capture .*end\..*avail mem=([\d.]+) GB`), fold: foldMin},
 	{name: "headroom_gib", has: "KV cache allocated", find: regexp.MustCompile(`avail mem=([\d.]+) GB`), fold: foldMin},
-	{name: "headroom_gib", has: "available_gpu_mem=", find: regexp.MustCompile(`available_gpu_mem=([\d.]+) GB`), fold: foldMin, final: true},
+	{name: "headroom_gib", has: "available_gpu_mem=", find: regexp.MustCompile(`available_gpu_mem=([\d.]+) GB`), fold: foldMin},
 	{name: "host_pool_tokens", has: "KV host pool: ", find: regexp.MustCompile(`^Allocating (?:kv )?hierarchical KV host pool: (\d+) tokens`), fold: foldMin},
 	{name: "host_pool_gb", has: "host memory", find: regexp.MustCompile(`^Allocating (?:.*tokens, )?([\d.]+) GB host memory`), fold: foldSum},
 	{name: "max_running_requests", has: "max_running_requests=", find: regexp.MustCompile(`^max_total_num_tokens=.*max_running_requests=(\d+)`), fold: foldMin, final: true},

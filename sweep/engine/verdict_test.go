@@ -66,6 +66,7 @@ var verdicts = []struct {
 	{"sglang/f_toobig", starting, bySignal9, sweep.HostShort, sweep.PhaseHostCache, "", 43, "needs 200.00 GB and 116.51 GB are free"},
 	{"sglang/tp2_oom_prefill", serving, bySignal9, sweep.OOMPrefill, sweep.PhaseLoad, "", 118, "in a prefill: tried to allocate 20.00 MiB on GPU 1 with 6.31 MiB of 139.80 GiB free"},
 	{"sglang/tp2_oom_nccl", starting, bySignal9, sweep.OOMWarmup, sweep.PhaseWarmup, "", 119, "while the server warmed up: NCCL tried to allocate 10485760 bytes"},
+	{"sglang/tp2_one_rank_oom", serving, bySignal9, sweep.OOMPrefill, sweep.PhaseLoad, "", 158, "in a prefill: tried to allocate 48.00 MiB on GPU 1 with 20.75 MiB of 139.80 GiB free"},
 	{"sglang/tp2_rank_killed", serving, bySignal9, sweep.CrashLoad, sweep.PhaseLoad, "nccl", 147, "another rank went away"},
 	{"sglang/g_stop", serving, bySignal9, sweep.CrashLoad, sweep.PhaseLoad, "watchdog", 134, "for 20.0 s"},
 	{"sglang/g_kill_parent", serving, bySignal9, sweep.CrashLoad, sweep.PhaseLoad, "killed", 0, "nothing proves who"},
