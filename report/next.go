@@ -187,13 +187,10 @@ func (s *Summary) loadSteps(sheet *Sheet) []Step {
 
 // doubtSteps are about numbers that were withheld or doubted.
 func (s *Summary) doubtSteps() []Step {
-	bound, unused, short, runs := 0, map[string]bool{}, 0, 0
+	bound, short, runs := 0, 0, 0
 	for _, r := range s.Night.Records {
 		if r.Outcome == sweep.ClientBound || r.Verdict == "client_bound" {
 			bound++
-		}
-		if note := inert(r); note != "" && r.Outcome == sweep.OK {
-			unused[r.Config] = true
 		}
 		if run, ok := s.Night.Runs[RunID{r.Cell, r.Repeat}]; ok && run.HasMean {
 			runs++
@@ -206,11 +203,46 @@ func (s *Summary) doubtSteps() []Step {
 	if bound > 0 {
 		steps = append(steps, Step{fmt.Sprintf("%s withheld because the client was the limit: give it a quieter machine, or a lower load.", pluralVerb(bound, "number", "is", "are")), ""})
 	}
-	if len(unused) > 0 {
-		steps = append(steps, Step{fmt.Sprintf("In %s a host cache was never used: the prompts of this workload do not come again after the device has forgotten them. Leave it out, or measure with prompts that do.", plural(len(unused), "config")), ""})
+	for _, sheet := range s.Sheets {
+		if names := s.unusedCaches(sheet); len(names) > 0 {
+			steps = append(steps, Step{fmt.Sprintf("In %s a host cache was used at no load that was measured (%s): the prompts of this workload do not come again after the device has forgotten them. Leave it out, or measure with prompts that do.", sweep.Printable(sheet.Workload), firstFew(names)), ""})
+		}
 	}
 	if runs > 0 && short*2 > runs {
 		steps = append(steps, Step{fmt.Sprintf("%d of %s have windows worth fewer than 50 independent samples: longer windows make each number surer.", short, plural(runs, "run")), ""})
 	}
 	return steps
+}
+
+// unusedCaches names the configs with a cache in host memory that served nothing under a workload. One that was used at a higher load is
+// none of them: a low load may just fit the device.
+func (s *Summary) unusedCaches(sheet *Sheet) []string {
+	var names []string
+	for _, row := range sheet.Rows {
+		measured, unused := 0, 0
+		for _, q := range row.Squares {
+			for _, r := range q.Records {
+				if withheld(r) != "" {
+					continue
+				}
+				measured++
+				if inert(r) != "" {
+					unused++
+				}
+			}
+		}
+		if unused > 0 && unused == measured {
+			names = append(names, s.Night.curveLabel(row.Config, ""))
+		}
+	}
+	return names
+}
+
+// firstFew lists names, the first three where there are many: "a; b; c and 2 more".
+func firstFew(names []string) string {
+	const few = 3
+	if len(names) <= few+1 {
+		return strings.Join(names, "; ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], "; "), len(names)-few)
 }

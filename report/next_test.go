@@ -63,6 +63,38 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// A host cache is to be left out where it was used at no load, not where only a low load had no need of it.
+func TestNextLeavesOutOnlyUnusedCaches(t *testing.T) {
+	night := func(unused func(mem string, level int) bool, mems ...string) string {
+		spec := nightSpec{name: "caches", repeats: 1, plan: true, loads: ladder(8, 16, 32),
+			axes: []sweep.Axis{axis("mem-fraction-static", mems...), axis("hicache-size", "off", "16")},
+			edit: func(r *sweep.Record) bool {
+				mem, _ := r.Axes.Get("mem-fraction-static")
+				if size, _ := r.Axes.Get("hicache-size"); size != "off" {
+					r.Values["host_pool_tokens"], r.Values["cached_tokens_host"], r.Values["load_back_tokens"] = 5000, 12, 12
+					if unused(mem, r.Load.Concurrency()) {
+						r.Values["cached_tokens_host"], r.Values["load_back_tokens"] = 0, 0
+					}
+				}
+				return true
+			}}
+		_, s := spec.read(t)
+		return nextText(s)
+	}
+	mems := []string{"0.80", "0.86", "0.88", "0.90", "0.92"}
+	if text := night(func(_ string, level int) bool { return level == 8 }, mems...); strings.Contains(text, "host cache") {
+		t.Errorf("unused at the lowest load alone: %s", text)
+	}
+	text := night(func(mem string, level int) bool { return mem == "0.80" || level == 8 }, mems...)
+	if !strings.Contains(text, "In chat a host cache was used at no load that was measured (mem 0.80 · hicache 16): ") {
+		t.Errorf("one unused: %s", text)
+	}
+	text = night(func(string, int) bool { return true }, mems...)
+	if !strings.Contains(text, "(mem 0.80 · hicache 16; mem 0.86 · hicache 16; mem 0.88 · hicache 16 and 2 more): ") {
+		t.Errorf("all unused: %s", text)
+	}
+}
+
 // The lines around an evidence come from the log that it names, and only from there.
 func TestEvidenceWithItsLines(t *testing.T) {
 	dir := put(t, map[string]string{CellsFile: "", "server.log": "one\ntwo\nthree\nfour\nfive\nCUDA out of memory\nafter\nlast\n"})
