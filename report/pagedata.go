@@ -227,7 +227,12 @@ func (s *Summary) pageSheet(sheet *Sheet, list []pageMetric, configs map[string]
 	p.PerGPU = perGPU
 	for _, pt := range points {
 		at := place[pt.square]
-		p.Frontier = append(p.Frontier, pagePoint{Row: at[0], Load: at[1], X: significant(pt.x, 6), Y: significant(pt.y, 6), On: pt.frontier, Fit: pt.fit})
+		p.Frontier = append(p.Frontier, pagePoint{Row: at[0], Load: at[1], X: significant(pt.x, 6), Y: significant(pt.y, 6), On: pt.frontier, Ban: string(pt.ban), Why: pt.why})
+	}
+	for _, b := range bansInOrder() {
+		if slices.ContainsFunc(points, func(pt paretoPoint) bool { return pt.ban == b }) {
+			p.Bans = append(p.Bans, string(b))
+		}
 	}
 	return p
 }

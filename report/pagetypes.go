@@ -54,6 +54,7 @@ type pageSheet struct {
 	Rows     []pageRow   `json:"rows"`
 	Best     int         `json:"best"` // row, −1 for none
 	Frontier []pagePoint `json:"frontier"`
+	Bans     []string    `json:"bans,omitempty"` // the kinds among its points
 	PerGPU   bool        `json:"perGPU,omitempty"`
 }
 
@@ -78,7 +79,8 @@ type pagePoint struct {
 	X    float64 `json:"x"`
 	Y    float64 `json:"y"`
 	On   bool    `json:"on,omitempty"`
-	Fit  bool    `json:"fit,omitempty"`
+	Ban  string  `json:"ban,omitempty"` // the kind of reason for which it may not be recommended
+	Why  string  `json:"why,omitempty"` // in words, with which it was
 }
 
 type pageRecord struct {

@@ -56,6 +56,7 @@ type Row struct {
 	// Unfit says why the config is not named best however fast it was; "" when it may be. A death under any
 	// asked load of any workload counts, and so does one repeat of several.
 	Unfit string
+	ban   ban // the kind of Unfit
 }
 
 // Square is one cell over its repeats.

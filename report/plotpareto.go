@@ -19,7 +19,8 @@ type paretoPoint struct {
 	square   *Square
 	x, y     float64
 	frontier bool
-	fit      bool // it may be recommended
+	ban      ban    // why it may not be recommended; "" where it may
+	why      string // in words, with which death or doubt that was
 }
 
 // Frontier marks the cells that no other beats in both: those that were attained, among those that may be recommended.
@@ -33,7 +34,7 @@ func frontier(points []paretoPoint) {
 	})
 	top := 0.0
 	for _, i := range order { // by falling x: on the frontier is what is higher than all to its right
-		if p := &points[i]; p.fit && p.y > top {
+		if p := &points[i]; p.ban == "" && p.y > top {
 			p.frontier, top = true, p.y
 		}
 	}
@@ -58,7 +59,9 @@ func (s *Summary) paretoPoints(sheet *Sheet) (points []paretoPoint, perGPU bool)
 			x, ok1 := q.Median(user)
 			y, ok2 := q.Median(machine)
 			if ok1 && ok2 {
-				points = append(points, paretoPoint{row: row, square: q, x: x, y: y, fit: row.Unfit == "" && q.trusted() && q.death() == ""})
+				p := paretoPoint{row: row, square: q, x: x, y: y}
+				p.ban, p.why = row.banned(q)
+				points = append(points, p)
 			}
 		}
 	}
@@ -95,53 +98,69 @@ func (s *Summary) drawPareto(c canvas, r vg.Rectangle, sheet *Sheet, points []pa
 		right, top = max(right, p.x), max(top, p.y)
 	}
 	blue := hues()[0]
-	kinds := []struct {
+	type kind struct {
 		label string
-		draw  func(x, y vg.Length)
-		shown bool
-	}{
-		{"on the frontier", func(x, y vg.Length) { c.drawMarker(look{color: blue}, x, y, 3) }, true},
-		{"beaten by another cell", func(x, y vg.Length) { c.drawMarker(look{color: rule}, x, y, 2.1) }, false},
-		{"died under some load, or not acceptable", func(x, y vg.Length) { c.drawMarker(look{color: rule, marker: ring}, x, y, 2.4) }, false},
+		look  look
+		size  vg.Length
 	}
-	for _, p := range points {
-		kinds[1].shown = kinds[1].shown || p.fit && !p.frontier
-		kinds[2].shown = kinds[2].shown || !p.fit
+	onIt, beaten := kind{"on the frontier", look{color: blue}, 3}, kind{"beaten by another cell", look{color: rule}, 2.1}
+	marks := map[ban]kind{}
+	for i, b := range bansInOrder() {
+		marks[b] = kind{string(b), banLooks()[i], 2.4}
 	}
-	x := r.Min.X
-	for _, k := range kinds {
-		if k.shown {
-			k.draw(x+6, r.Max.Y-6)
-			c.text(key, x+14, r.Max.Y-6, k.label)
-			x += 14 + key.Width(k.label) + 16
+	kindOf := func(p paretoPoint) kind {
+		switch {
+		case p.frontier:
+			return onIt
+		case p.ban != "":
+			return marks[p.ban]
 		}
+		return beaten
+	}
+	kinds := []kind{onIt}
+	for _, b := range append([]ban{""}, bansInOrder()...) {
+		if slices.ContainsFunc(points, func(p paretoPoint) bool { return p.ban == b && !p.frontier }) {
+			kinds = append(kinds, kindOf(paretoPoint{ban: b}))
+		}
+	}
+	x, line := r.Min.X, r.Max.Y-6
+	for _, k := range kinds {
+		w := 14 + key.Width(k.label)
+		if x > r.Min.X && x+w > r.Max.X {
+			x, line = r.Min.X, line-12
+		}
+		c.drawMarker(k.look, x+6, line, k.size)
+		c.text(key, x+14, line, k.label)
+		x += w + 16
 	}
 	p := xyPanel{x: linear(right, 8, "Output tokens/s per user (faster for each user →)"), y: linear(top, 5, ""), title: yTitle}
 	left := p.y.widest(style(8, muted, false)) + 8
-	p.area = vg.Rectangle{Min: vg.Point{X: r.Min.X + left, Y: r.Min.Y + 32}, Max: vg.Point{X: r.Max.X - 6, Y: r.Max.Y - 32}}
+	p.area = vg.Rectangle{Min: vg.Point{X: r.Min.X + left, Y: r.Min.Y + 32}, Max: vg.Point{X: r.Max.X - 6, Y: line - 26}}
 	c.drawAxes(p)
 	for _, t := range p.x.ticks {
 		c.line(faint, 0.6, nil, p.atX(t.value), p.area.Min.Y, p.atX(t.value), p.area.Max.Y)
 	}
 	var on []paretoPoint
 	for _, q := range points {
-		at := p.at(q.x, q.y)
-		switch {
-		case q.frontier:
+		if q.frontier {
 			on = append(on, q)
-		case q.fit:
-			kinds[1].draw(at.X, at.Y)
-		default:
-			kinds[2].draw(at.X, at.Y)
+			continue
 		}
+		at, k := p.at(q.x, q.y), kindOf(q)
+		c.drawMarker(k.look, at.X, at.Y, k.size)
 	}
 	slices.SortFunc(on, func(a, b paretoPoint) int { return cmp.Compare(b.x, a.x) })
 	c.drawStaircase(p, on, blue)
 	for _, q := range on {
 		at := p.at(q.x, q.y)
-		kinds[0].draw(at.X, at.Y)
+		c.drawMarker(onIt.look, at.X, at.Y, onIt.size)
 	}
 	s.labelFrontier(c, p, sheet, on, points)
+}
+
+// banLooks are the marks of what is no offer, in the order of the kinds: those of a death are red.
+func banLooks() []look {
+	return []look{{color: bad, marker: ring}, {color: bad, marker: square}, {color: rule, marker: square}, {color: rule, marker: triangle}, {color: rule, marker: ring}}
 }
 
 // drawStaircase joins attained points by right angles: between two points only the lower right of them is sure.

@@ -20,18 +20,19 @@ func died(o sweep.Outcome) bool {
 // rank picks each row's best load and each sheet's best config.
 func (s *Summary) rank() {
 	unfit := map[string]string{} // by config, over all sheets
+	bans := map[string]ban{}
 	for _, sheet := range s.Sheets {
 		for _, row := range sheet.Rows {
 			key := row.Config.Key
 			if why := row.Config.Unacceptable; why != "" {
-				unfit[key] = "not acceptable: " + sweep.Printable(why)
+				unfit[key], bans[key] = "not acceptable: "+sweep.Printable(why), notAcceptable
 			}
 			for _, q := range row.Squares {
 				if why := q.doubt(); why != "" && unfit[key] == "" {
-					unfit[key] = sweep.Printable(why)
+					unfit[key], bans[key] = sweep.Printable(why), inDoubt
 				}
 				if why := q.death(); why != "" && unfit[key] == "" && !(s.Night.AcceptEdge && row.edge(q)) {
-					unfit[key] = fmt.Sprintf("%s in %s", why, sweep.Printable(sheet.Workload))
+					unfit[key], bans[key] = fmt.Sprintf("%s in %s", why, sweep.Printable(sheet.Workload)), deathBan(q)
 					if underLoad(q.deadRecord()) {
 						unfit[key] += " @" + loadLabel(q.Load, sheet.Loads)
 					}
@@ -48,11 +49,48 @@ func (s *Summary) rank() {
 			}
 		}
 		for _, row := range sheet.Rows {
-			row.Unfit = unfit[row.Config.Key]
+			row.Unfit, row.ban = unfit[row.Config.Key], bans[row.Config.Key]
 			row.Best = sheet.bestSquare(row.Squares)
 		}
 		sheet.Best = bestRow(sheet)
 	}
+}
+
+// ban is the kind of reason for which a number is no offer, in the words of a legend; "" where it is one.
+type ban string
+
+const (
+	diedBan       ban = "died under some load"
+	refused       ban = "refused before some start"
+	notAcceptable ban = "not acceptable"
+	inDoubt       ban = "not trusted" // its answers, or what it ran with
+	unusedCache   ban = "host cache not used"
+)
+
+// bansInOrder are the kinds as a legend lists them.
+func bansInOrder() []ban { return []ban{diedBan, refused, notAcceptable, inDoubt, unusedCache} }
+
+// deathBan is the kind of a square with a death.
+func deathBan(q *Square) ban {
+	if q.deadRecord().Outcome.Family() == "skipped" {
+		return refused
+	}
+	return diedBan
+}
+
+// banned says why a row's number at a load is no offer: the kind, and in words which death or doubt it was.
+func (r *Row) banned(q *Square) (kind ban, words string) {
+	switch {
+	case r.ban == notAcceptable:
+		return r.ban, r.Unfit
+	case r.Unfit != "":
+		return r.ban, string(r.ban) + ": " + r.Unfit
+	case q.death() != "":
+		return deathBan(q), string(deathBan(q)) + ": " + q.death()
+	case !q.trusted():
+		return unusedCache, string(unusedCache) + " at this load"
+	}
+	return "", ""
 }
 
 // edge reports a death under load above a level at which the same config lived: where the grid accepts it, that is only where the

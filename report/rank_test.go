@@ -223,3 +223,54 @@ func TestMedian(t *testing.T) {
 		}
 	}
 }
+
+// What stands off the frontier says which of the reasons it has; a config that served every load is said to have died nowhere.
+func TestFrontierSaysWhyNot(t *testing.T) {
+	is := func(r *sweep.Record, mem, cache string, level int) bool {
+		m, _ := r.Axes.Get("mem-fraction-static")
+		h, _ := r.Axes.Get("hicache-size")
+		return m == mem && h == cache && r.Load.Concurrency() == level
+	}
+	spec := nightSpec{
+		name: "frontier", repeats: 1, plan: true, loads: ladder(8, 16),
+		axes: []sweep.Axis{axis("mem-fraction-static", "0.80", "0.86", "0.95"), axis("hicache-size", "off", "16")},
+		configs: func(all []sweep.Config) []sweep.Config {
+			all[4].Unacceptable = "quality" // 0.95, off
+			return all
+		},
+		edit: func(r *sweep.Record) bool {
+			switch {
+			case is(r, "0.86", "16", 8): // its lowest load had no need of the cache
+				r.Notes = append(r.Notes, "hicache_inert: no prompt token came from the host's cache")
+			case is(r, "0.95", "16", 16):
+				r.Ending, r.Values = sweep.Ending{Outcome: sweep.OOMPrefill, Phase: sweep.PhaseLoad}, sweep.Values{}
+			case is(r, "0.80", "16", 16):
+				r.Notes = append(r.Notes, "output_suspect: 5 of 5 answers are empty")
+			}
+			return true
+		},
+	}
+	_, s := spec.read(t)
+	points, _ := s.paretoPoints(s.Sheets[0])
+	got := map[string]string{}
+	for _, p := range points {
+		got[s.Night.curveLabel(p.row.Config, "")+" @"+p.square.Load.LevelText()] = p.why
+		if p.frontier && p.ban != "" {
+			t.Errorf("%s is on the frontier", p.why)
+		}
+	}
+	for cell, want := range map[string]string{
+		"mem 0.80 · hicache off @8": "", "mem 0.80 · hicache off @16": "", "mem 0.86 · hicache off @8": "", "mem 0.86 · hicache 16 @16": "",
+		"mem 0.86 · hicache 16 @8":  "host cache not used at this load",
+		"mem 0.95 · hicache 16 @8":  "died under some load: OOM prefill in chat @16",
+		"mem 0.95 · hicache off @8": "not acceptable: quality", "mem 0.95 · hicache off @16": "not acceptable: quality",
+		"mem 0.80 · hicache 16 @8": "not trusted: output_suspect: 5 of 5 answers are empty",
+	} {
+		if why, ok := got[cell]; !ok || why != want {
+			t.Errorf("%s: %q (there: %v), want %q", cell, why, ok, want)
+		}
+	}
+	for _, p := range problems(s.pareto(s.Sheets[0])) { // the legend has six marks
+		t.Error(p)
+	}
+}

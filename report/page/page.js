@@ -275,10 +275,14 @@
     if (!pts.length) { if (charts.frontier) { charts.frontier.destroy(); delete charts.frontier; } clear(box).append(el("p", { class: "muted" }, "Nothing was measured that has a time per output token.")); return; }
     const pick = (f) => pts.map((p) => f(p) ? p.y : null);
     const name = (p) => config(sheet.rows[p.row].config).label + " @ " + sheet.loads[p.load].label;
+    const bans = sheet.bans || [];
+    const kind = (p) => p.on ? "on the frontier" : p.why || "beaten";
+    const banLook = { "died under some load": [t.bad, t.bg], "refused before some start": [t.bad, t.bad], "not acceptable": ["#CC79A7", t.bg], "not trusted": ["#D55E00", t.bg] };
+    const banDot = (b) => { const [edge, fill] = banLook[b] || [t.muted, t.bg]; return dot(b, edge, 7, fill); };
     const dot = (label, color, size, fill) => ({ label, stroke: color, width: 0, paths: () => null, points: { show: true, size, fill, stroke: color, width: 1.5 }, value: (u, v) => has(v) ? number(v, 1) : "–" });
     chart("frontier", box, {
       height: 380, title: "Output tokens/s " + (sheet.perGPU ? "per GPU" : "of the server") + " by output tokens/s per user",
-      series: [{ label: "tok/s per user", value: (u, v) => has(v) ? number(v, 1) : "–" }, dot("on the frontier", lineColor("#0072B2"), 9, lineColor("#0072B2")), dot("beaten", t.muted, 6, t.muted), dot("died somewhere, or not acceptable", t.muted, 7, t.bg)],
+      series: [{ label: "tok/s per user", value: (u, v) => has(v) ? number(v, 1) : "–" }, dot("on the frontier", lineColor("#0072B2"), 9, lineColor("#0072B2")), dot("beaten", t.muted, 6, t.muted)].concat(bans.map(banDot)),
       scales: { x: { time: false, range: (u, lo, hi) => [0, hi * 1.06] }, y: { range: (u, lo, hi) => [0, hi * 1.08] } },
       axes: [axis({ label: "output tokens/s per user (faster for each user →)" }), axis({ size: 70 })],
       cursor: { y: false },
@@ -293,11 +297,11 @@
           });
           g.stroke(); g.restore();
         }],
-        setCursor: [(u) => { const i = u.cursor.idx; $("frontier-at").textContent = has(i) && pts[i] ? name(pts[i]) + ": " + number(pts[i].x, 1) + " tok/s per user, " + number(pts[i].y, 1) + " tok/s" + (sheet.perGPU ? " per GPU" : "") : ""; }],
+        setCursor: [(u) => { const i = u.cursor.idx; $("frontier-at").textContent = has(i) && pts[i] ? name(pts[i]) + ": " + number(pts[i].x, 1) + " tok/s per user, " + number(pts[i].y, 1) + " tok/s" + (sheet.perGPU ? " per GPU" : "") + ", " + kind(pts[i]) : ""; }],
       },
-    }, [pts.map((p) => p.x), pick((p) => p.on), pick((p) => p.fit && !p.on), pick((p) => !p.fit)]);
+    }, [pts.map((p) => p.x), pick((p) => p.on), pick((p) => !p.ban && !p.on)].concat(bans.map((b) => pick((p) => p.ban === b))));
     fillTable($("frontier-table").querySelector(".scroll"), ["cell", "tok/s per user", sheet.perGPU ? "tok/s per GPU" : "tok/s", ""],
-      pts.slice().reverse().map((p) => [name(p), num(number(p.x, 1)), num(number(p.y, 1)), p.on ? "on the frontier" : p.fit ? "beaten" : "died somewhere, or not acceptable"]));
+      pts.slice().reverse().map((p) => [name(p), num(number(p.x, 1)), num(number(p.y, 1)), kind(p)]));
   }
 
   // ---- runs
