@@ -154,10 +154,10 @@ func (s *Summary) newSheetBlocks(sheet *Sheet, v View) []block {
 		return blocks
 	}
 	if t := s.resourceTable(sheet); t != nil {
-		blocks = append(blocks, block{text: "What each takes, at the same load:"}, block{table: t})
+		blocks = append(blocks, block{text: s.resourceTitle(sheet)}, block{table: t})
 	}
 	if t := s.effectTable(sheet); t != nil {
-		blocks = append(blocks, block{text: "What each value brings at equal load, over pairs of configs that differ in nothing else:"}, block{table: t})
+		blocks = append(blocks, block{text: "What each value brings at equal load, on average over the pairs of configs that differ in nothing else and over the loads named:"}, block{table: t})
 	}
 	if t := s.tailTable(sheet); t != nil {
 		blocks = append(blocks, block{text: "How sure the tails are, over the requests of all repeats (95 % interval, taking requests as independent):"}, block{table: t})
@@ -250,6 +250,23 @@ func (s *Summary) resourceTable(sheet *Sheet) *textTable {
 		t.add(tn, cells)
 	}
 	return t
+}
+
+// resourceTitle says at which load the rows of that table stand: a config that died is shown at a lower one than the others.
+func (s *Summary) resourceTitle(sheet *Sheet) string {
+	var at []string
+	for _, row := range sheet.Rows {
+		if row.Best != nil {
+			at = add(at, levelWords(row.Best.Load, sheet.Loads))
+		}
+	}
+	switch len(at) {
+	case 0:
+		return "What each took when it was ready:"
+	case 1:
+		return "What each takes, at " + at[0] + ":"
+	}
+	return "What each takes, each at its own best load, not the same for all:"
 }
 
 // shown is the square whose values stand for the row: its best, else the first that has a record, whose

@@ -240,7 +240,8 @@ func (t *textTable) page() *pageTable {
 	}
 	order = append(order, later...)
 	for _, i := range order {
-		out.Heads = append(out.Heads, pageCell{t.columns[i].name(), t.columns[i].right, t.columns[i].wrap, t.columns[i].drop > 4})
+		head := strings.ReplaceAll(t.columns[i].name(), "> ", ">\u00a0") // no sign at the end of a line
+		out.Heads = append(out.Heads, pageCell{head, t.columns[i].right, t.columns[i].wrap, t.columns[i].drop > 4})
 	}
 	for n, row := range t.rows {
 		r := pageTableRow{Class: map[tone]string{strong: "strong", soft: "soft", alarm: "alarm"}[t.tones[n]]}
@@ -257,21 +258,52 @@ func (s *Summary) effectTable(sheet *Sheet) *textTable {
 	if len(sheet.Effects) == 0 {
 		return nil
 	}
+	known := slices.ContainsFunc(sheet.Effects, func(e AxisEffect) bool { return e.Known })
+	several := slices.ContainsFunc(sheet.Effects, func(e AxisEffect) bool { return e.Pairs > 1 })
 	t := &textTable{columns: []textColumn{
 		{head: [2]string{"axis"}}, {head: [2]string{"value"}, right: true}, {head: [2]string{"against"}, right: true}, {head: [2]string{"output", "tok/s"}, right: true},
-		{head: [2]string{"95 %", "interval"}, right: true}, {head: [2]string{"least to", "most"}, right: true, drop: 2}, {head: [2]string{"pairs"}, right: true, drop: 1},
 	}}
+	if known {
+		t.columns = append(t.columns, textColumn{head: [2]string{"95 %", "interval"}, right: true})
+	}
+	if several {
+		t.columns = append(t.columns, textColumn{head: [2]string{"least to", "most"}, right: true, drop: 2})
+	}
+	t.columns = append(t.columns, textColumn{head: [2]string{"pairs"}, right: true, drop: 1}, textColumn{head: [2]string{"loads,", strings.TrimPrefix(levelName(sheet.Loads), "requests ")}, right: true})
 	for _, e := range sheet.Effects {
-		interval := absent
-		if e.Known {
-			interval = strings.TrimSuffix(percent(e.Interval.Lo), " %") + " to " + percent(e.Interval.Hi)
+		cells := []string{sweep.Printable(e.Axis), sweep.Printable(e.Value), sweep.Printable(e.Against), e.words()}
+		if known {
+			interval := absent
+			if e.Known {
+				interval = rangeOf(e.Interval.Lo, e.Interval.Hi)
+			}
+			cells = append(cells, interval)
 		}
-		t.add(plain, []string{
-			sweep.Printable(e.Axis), sweep.Printable(e.Value), sweep.Printable(e.Against), e.words(), interval,
-			strings.TrimSuffix(percent(e.Lo), " %") + " to " + percent(e.Hi), fmt.Sprint(e.Pairs),
-		})
+		if several {
+			spread := absent // of one pair there is none
+			if e.Pairs > 1 {
+				spread = rangeOf(e.Lo, e.Hi)
+			}
+			cells = append(cells, spread)
+		}
+		t.add(plain, append(cells, fmt.Sprint(e.Pairs), levelList(e.Loads, sheet.Loads)))
 	}
 	return t
+}
+
+// rangeOf is a range of changes: "+0.5 to +7.2 %".
+func rangeOf(lo, hi float64) string { return strings.TrimSuffix(percent(lo), " %") + " to " + percent(hi) }
+
+// levelList names loads, or says how many they are: "8, 16, 32", "10 loads".
+func levelList(loads, among []sweep.Load) string {
+	if len(loads) > 4 {
+		return plural(len(loads), "load")
+	}
+	labels := make([]string, len(loads))
+	for i, l := range loads {
+		labels[i] = loadLabel(l, among)
+	}
+	return strings.Join(labels, ", ")
 }
 
 // environment lists what was measured with what, and the hashes by which it can be known again.

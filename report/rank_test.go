@@ -274,3 +274,51 @@ func TestFrontierSaysWhyNot(t *testing.T) {
 		t.Error(p)
 	}
 }
+
+// The tables that compare say at which loads: of a config that died, its best load is not that of the others.
+func TestTablesNameTheirLoads(t *testing.T) {
+	_, s := kimi(1).read(t)
+	for i, want := range []string{"What each takes, at 150 in flight:", "What each takes, each at its own best load, not the same for all:"} {
+		if got := s.resourceTitle(s.Sheets[i]); got != want {
+			t.Errorf("%s: %q, want %q", s.Sheets[i].Workload, got, want)
+		}
+	}
+	_, s = nights()["all-failed"].read(t)
+	if got := s.resourceTitle(s.Sheets[0]); got != "What each took when it was ready:" {
+		t.Errorf("nothing was measured: %q", got)
+	}
+
+	spec := nightSpec{
+		name: "effects", repeats: 1, plan: true, loads: ladder(8, 16, 32), axes: []sweep.Axis{axis("mem-fraction-static", "0.80", "0.86", "0.95"), axis("hicache-size", "off", "16")},
+		end: func(c sweep.Config, l sweep.Load, _ int) sweep.Ending {
+			if mem, _ := c.Axes.Get("mem-fraction-static"); mem == "0.95" && l.Concurrency() > 8 {
+				return sweep.Ending{Outcome: sweep.OOMPrefill, Phase: sweep.PhaseLoad}
+			}
+			return sweep.Ending{}
+		},
+		edit: func(r *sweep.Record) bool { return r.Config != "mem-fraction-static=0.95,hicache-size=16" },
+	}
+	_, s = spec.read(t)
+	table := s.effectTable(s.Sheets[0])
+	var heads []string
+	for _, c := range table.columns {
+		heads = append(heads, c.name())
+	}
+	if got := strings.Join(heads, "|"); got != "axis|value|against|output tok/s|least to most|pairs|loads, in flight" {
+		t.Errorf("heads %s: with one repeat there is no interval", got)
+	}
+	for _, row := range table.rows {
+		want := map[string]string{"0.86": "8, 16, 32", "0.95": "8", "16": "8, 16, 32"}[row[1]]
+		if loads := row[6]; loads != want {
+			t.Errorf("%s %s: loads %q, want %q", row[0], row[1], loads, want)
+		}
+		if alone := row[5] == "1"; alone != (row[4] == absent) || alone != (row[1] == "0.95") {
+			t.Errorf("%s %s: %s pairs with the range %q", row[0], row[1], row[5], row[4])
+		}
+	}
+	_, s = race(func(*sweep.Record) {}).read(t)
+	table = s.effectTable(s.Sheets[0])
+	if heads := table.columns; len(heads) != 7 || heads[4].name() != "95 % interval" {
+		t.Errorf("three repeats of single pairs: %+v, want an interval and no range", heads)
+	}
+}

@@ -133,12 +133,13 @@ func (sheet *Sheet) row(axes sweep.Params) *Row {
 }
 
 // AxisEffect is what one value of an axis brings against the baseline's, over all pairs of configs that differ in nothing
-// else, each pair at equal load.
+// else, each pair at equal load, over all loads that both served: it is not what the value brings at the best's load alone.
 type AxisEffect struct {
 	Axis, Value, Against string
-	Pairs                int     // of configs
-	Lo, Hi               float64 // least and most that a pair gave
-	Effect                       // geometric mean over the pairs
+	Pairs                int          // of configs
+	Loads                []sweep.Load // at which some pair was compared
+	Lo, Hi               float64      // least and most that a pair gave, each over its loads
+	Effect                            // geometric mean over the pairs
 }
 
 // axisEffects lists them for each axis with several values.
@@ -170,6 +171,7 @@ func (sheet *Sheet) axisEffects(n *Night) []AxisEffect {
 func (sheet *Sheet) axisEffect(axis, value, against string) (AxisEffect, bool) {
 	e := AxisEffect{Axis: axis, Value: value, Against: against}
 	weights := map[*Square]float64{}
+	compared := make([]bool, len(sheet.Loads))
 	var pairs [][2]*Row
 	for _, row := range sheet.Rows {
 		if v, _ := row.Config.Axes.Get(axis); v != value || row.Config.Label != "" {
@@ -192,7 +194,7 @@ func (sheet *Sheet) axisEffect(axis, value, against string) (AxisEffect, bool) {
 			a, b := p[0].Squares[i], p[1].Squares[i]
 			if len(a.whole()) > 0 && len(b.whole()) > 0 {
 				own[a], own[b] = 1, -1
-				both++
+				both, compared[i] = both+1, true
 			}
 		}
 		if both == 0 {
@@ -208,6 +210,11 @@ func (sheet *Sheet) axisEffect(axis, value, against string) (AxisEffect, bool) {
 		}
 		e.Lo, e.Hi = min(e.Lo, of.Change), max(e.Hi, of.Change)
 		e.Pairs++
+	}
+	for i, l := range sheet.Loads {
+		if compared[i] {
+			e.Loads = append(e.Loads, l)
+		}
 	}
 	for q := range weights {
 		weights[q] /= float64(e.Pairs)
