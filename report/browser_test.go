@@ -34,6 +34,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	browser := browsertest.Start(t)
 	t.Run("controls", func(t *testing.T) { testControls(t, browser) })
+	t.Run("wide tables", func(t *testing.T) { testWideTables(t, browser) })
 	t.Run("every outcome", func(t *testing.T) { testEveryOutcome(t, browser) })
 	t.Run("hostile", func(t *testing.T) { testHostilePage(t, browser) })
 	t.Run("large", func(t *testing.T) { testLargePage(t, browser) })
@@ -177,6 +178,30 @@ func testControls(t *testing.T, browser context.Context) {
 			`[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > 1047).map((e) => e.tagName + "#" + e.id + "." + e.className + " " + Math.round(e.getBoundingClientRect().right) + " " + e.textContent.slice(0, 40)).slice(0, 12).join("; ")`))
 	}
 	p.Shoot("print")
+	p.Quiet()
+}
+
+// testWideTables: a table that is wider than the page scrolls in its own box, and the box shows it; heads stay low, and what is
+// said between tables stands off from the one above.
+func testWideTables(t *testing.T, browser context.Context) {
+	_, s := kimi(2).read(t)
+	p := browsertest.Open(t, browser, writePage(t, s), "")
+	p.Resize(1280, 900)
+	const heads = `[...document.querySelectorAll("#configs thead th")].map((th) => { const r = document.createRange(); r.selectNodeContents(th); return new Set([...r.getClientRects()].map((x) => Math.round(x.top))).size; })`
+	if lines := browsertest.Eval[[]int](p, heads); len(lines) < 20 || slices.Max(lines) > 4 {
+		t.Errorf("heads of up to %d lines", slices.Max(lines))
+	}
+	if gaps := browsertest.Eval[[]float64](p, `[...document.querySelectorAll("#configs .scroll + p")].map((e) => e.getBoundingClientRect().top - e.previousElementSibling.getBoundingClientRect().bottom)`); len(gaps) < 3 || slices.Min(gaps) < 16 {
+		t.Errorf("between a table and the next title there are %v pixels", gaps)
+	}
+	p.Resize(600, 900)
+	const box = `[...document.querySelectorAll("#configs .scroll")].filter((e) => e.scrollWidth > e.clientWidth)`
+	wide := browsertest.Eval[int](p, box+`.length`)
+	marked := browsertest.Eval[int](p, box+`.filter((e) => getComputedStyle(e).backgroundAttachment.includes("scroll") && getComputedStyle(e).backgroundImage.split("gradient").length > 4).length`)
+	if wide < 4 || marked != wide {
+		t.Errorf("%d tables are wider than a narrow page, %d of them show it", wide, marked)
+	}
+	p.Shoot("narrow")
 	p.Quiet()
 }
 

@@ -183,6 +183,8 @@ func metricByName(name string, drop int, squares []*Square) valueColumn {
 	switch m.Unit {
 	case "requests", "requests/s", "tokens", "tokens/s", "share", "$":
 		head[1] = "" // the title says it
+	case "share of time": // beside usage
+		head = [2]string{"time", "> 0.85"}
 	}
 	return metricColumn(m, head, drop, squares)
 }

@@ -292,7 +292,9 @@ func (s *Summary) effectTable(sheet *Sheet) *textTable {
 }
 
 // rangeOf is a range of changes: "+0.5 to +7.2 %".
-func rangeOf(lo, hi float64) string { return strings.TrimSuffix(percent(lo), " %") + " to " + percent(hi) }
+func rangeOf(lo, hi float64) string {
+	return strings.TrimSuffix(percent(lo), " %") + " to " + percent(hi)
+}
 
 // levelList names loads, or says how many they are: "8, 16, 32", "10 loads".
 func levelList(loads, among []sweep.Load) string {

@@ -91,6 +91,7 @@ const howToRead = `## How to read this
   not told apart: the difference is noise, or less than 1 %. With a single repeat there is no noise estimate, and a change stands without a verdict.
 - The winner is a **candidate** until it has been measured again with fresh starts and prompts: of many noisy configs, the one that came out on top was also lucky.
 - **p50/p99** are of the requests of one load; a percentile with too few requests is absent. With a fixed number of requests in flight a latency is one at that level, not at an arrival rate.
+- **usage** is the share of the KV pool in use, on average, and **time > 0.85** the share of the window in which it was more than that.
 - A failure is a result: its word stands in the outcome, with the level at which it came, and how many of the repeats failed where not all did. A config that
   died under any load that was asked for, or in any repeat, is never named best; nor is one that was marked as not acceptable, or whose number may not be trusted.
 - **–** means not known or not measured, never zero. Every number with its full name is in ` + "`cells.csv`" + ` and in the night's ` + "`cells.jsonl`" + `.
