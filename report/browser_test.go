@@ -79,6 +79,10 @@ func testControls(t *testing.T, browser context.Context) {
 	if p.Count("#map-view td.failed") != 4 || p.Count("#map-view td.best") != 1 {
 		t.Errorf("%d failed and %d framed squares on the map of synth, want the 2 that were skipped, the 2 that died, and 1", p.Count("#map-view td.failed"), p.Count("#map-view td.best"))
 	}
+	if p.Count("#map-view td.failed.left") != 2 || p.Count("#configs tr.soft") != 4 || p.Count("#configs tr.alarm") != 2 || p.Count("#cells tr.soft") != 16 {
+		t.Errorf("grey are %d squares, %d configs and %d runs, and %d configs are red; want the skipped 2, 4 and 16, and the 2 that died",
+			p.Count("#map-view td.failed.left"), p.Count("#configs tr.soft"), p.Count("#cells tr.soft"), p.Count("#configs tr.alarm"))
+	}
 	change("c-m", "kv_tokens")
 	change("c-r", "hicache-size")
 	change("c-c", "concurrency")

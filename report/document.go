@@ -188,11 +188,9 @@ func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes, v Vi
 		case row == sheet.Best:
 			mark, tn = sheet.bestWord(), strong
 		case row == sheet.Baseline:
-			mark = "base"
-		case row.Best == nil && len(squares[i].Records) > 0:
-			tn = alarm
-		case row.Best == nil:
-			tn = soft
+			mark, tn = "base", rowTone(row)
+		default:
+			tn = rowTone(row)
 		}
 		cells := append([]string{mark}, ns.cells(row.Config)...)
 		level := absent
@@ -206,6 +204,50 @@ func (s *Summary) summaryTable(sheet *Sheet, rows []*Row, notes *footnotes, v Vi
 		t.add(tn, append(cells, s.rowOutcome(sheet, row, notes)))
 	}
 	return t
+}
+
+// rowTone is how a config fared that is not the best: it died, or nothing of it could be measured, or it was left out.
+func rowTone(row *Row) tone {
+	tn := soft
+	for _, q := range row.Squares {
+		for _, r := range q.Records {
+			switch {
+			case sawDeath(r):
+				return alarm
+			case recordTone(r) == alarm:
+				tn = alarm
+			}
+		}
+	}
+	if row.Best != nil {
+		return plain
+	}
+	return tn
+}
+
+// recordTone tells failures from what was only left out.
+func recordTone(r sweep.Record) tone {
+	switch {
+	case withheld(r) == "":
+		return plain
+	case r.Outcome.Family() == "skipped" || r.Outcome == sweep.Aborted:
+		return soft
+	}
+	return alarm
+}
+
+// squareTone is that of a cell's worst repeat that counts: what was measured is plain beside repeats that only were not run.
+func squareTone(q *Square) tone {
+	tn := soft
+	for _, r := range q.Records {
+		if sawDeath(r) || recordTone(r) == alarm && !q.Measured() {
+			tn = alarm
+		}
+	}
+	if tn == soft && q.Measured() {
+		return plain
+	}
+	return tn
 }
 
 // resourceTable has a row for each config that was started: what it takes at the load at which it is shown. It is nil where nothing of
@@ -303,14 +345,9 @@ func (s *Summary) detailBlocks(sheet *Sheet, v View) []block {
 			for _, v := range values {
 				cells = append(cells, v.cell(q))
 			}
-			tn := plain
-			switch {
-			case row == sheet.Best && q == row.Best:
+			tn := squareTone(q)
+			if row == sheet.Best && q == row.Best {
 				tn = strong
-			case len(q.Records) == 0:
-				tn = soft
-			case !q.Measured():
-				tn = alarm
 			}
 			t.add(tn, append(cells, s.squareOutcome(q, notes)))
 		}

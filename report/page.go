@@ -226,6 +226,11 @@ func pageBlocks(blocks []block, said []string) []pageBlock {
 	return out
 }
 
+// class is a tone's name in the page's style.
+func (t tone) class() string {
+	return map[tone]string{strong: "strong", soft: "soft", alarm: "alarm"}[t]
+}
+
 // page puts the sentences of a row before what a narrow screen may not show.
 func (t *textTable) page() *pageTable {
 	out := &pageTable{Tall: len(t.rows) > tallTable}
@@ -244,7 +249,7 @@ func (t *textTable) page() *pageTable {
 		out.Heads = append(out.Heads, pageCell{head, t.columns[i].right, t.columns[i].wrap, t.columns[i].drop > 4})
 	}
 	for n, row := range t.rows {
-		r := pageTableRow{Class: map[tone]string{strong: "strong", soft: "soft", alarm: "alarm"}[t.tones[n]]}
+		r := pageTableRow{Class: t.tones[n].class()}
 		for _, i := range order {
 			r.Cells = append(r.Cells, pageCell{row[i], t.columns[i].right, t.columns[i].wrap, t.columns[i].drop > 4})
 		}

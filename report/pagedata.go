@@ -126,7 +126,7 @@ func (s *Summary) pageRecord(r sweep.Record, configs, loads map[string]int) page
 	p := pageRecord{
 		ID: sweep.Printable(r.Cell) + "#" + strconv.Itoa(r.Repeat), Cell: sweep.Printable(r.Cell), Repeat: r.Repeat, Drift: r.Role == sweep.RoleDrift,
 		Config: configs[r.Config], Load: loads[r.Load.String()], Outcome: sweep.Printable(string(r.Outcome)), Words: shortEnding(r), Detail: sweep.Printable(r.Detail),
-		Dead: died(r.Outcome), Measured: withheld(r) == "", Values: map[string]float64{},
+		Tone: recordTone(r).class(), Measured: withheld(r) == "", Values: map[string]float64{},
 	}
 	for k, v := range r.Values {
 		if k != "price_per_hour" && !math.IsNaN(v) && !math.IsInf(v, 0) {
@@ -207,7 +207,7 @@ func (s *Summary) pageSheet(sheet *Sheet, list []pageMetric, configs map[string]
 		pr := pageRow{Config: configs[row.Config.Key], Best: slices.Index(row.Squares, row.Best), Unfit: row.Unfit}
 		for k, q := range row.Squares {
 			place[q] = [2]int{i, k}
-			sq := pageSquare{Meets: sheet.meets(q), Died: slices.ContainsFunc(q.Records, sawDeath), Words: q.failureWords()}
+			sq := pageSquare{Meets: sheet.meets(q), Died: slices.ContainsFunc(q.Records, sawDeath), Skipped: len(q.Records) > 0 && squareTone(q) == soft, Words: q.failureWords()}
 			if sq.Versus = sheet.changeText(q); sq.Versus == absent {
 				sq.Versus = ""
 			}

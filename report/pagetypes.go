@@ -69,8 +69,9 @@ type pageSquare struct {
 	Medians map[string]float64 `json:"med,omitempty"`
 	Meets   bool               `json:"meets"`
 	Died    bool               `json:"died,omitempty"`
-	Words   string             `json:"words,omitempty"` // of failures
-	Versus  string             `json:"vs,omitempty"`    // against the baseline at the same load
+	Skipped bool               `json:"skipped,omitempty"` // it was only left out
+	Words   string             `json:"words,omitempty"`   // of failures
+	Versus  string             `json:"vs,omitempty"`      // against the baseline at the same load
 }
 
 type pagePoint struct {
@@ -93,7 +94,7 @@ type pageRecord struct {
 	Outcome  string             `json:"outcome"`
 	Words    string             `json:"words"`
 	Detail   string             `json:"detail,omitempty"`
-	Dead     bool               `json:"dead,omitempty"`
+	Tone     string             `json:"tone,omitempty"` // class of its row: "alarm" for a failure, "soft" for what was not run
 	Measured bool               `json:"measured,omitempty"`
 	Steady   string             `json:"steady,omitempty"`
 	Notes    []string           `json:"notes,omitempty"`

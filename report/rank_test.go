@@ -322,3 +322,44 @@ func TestTablesNameTheirLoads(t *testing.T) {
 		t.Errorf("three repeats of single pairs: %+v, want an interval and no range", heads)
 	}
 }
+
+// Colour has one meaning: a config that died is in the colour of failures also where a lower load was served, and what was only left
+// out is grey.
+func TestTonesByMeaning(t *testing.T) {
+	_, s := kimi(1).read(t)
+	sheet := s.Sheets[1]
+	table := s.summaryTable(sheet, sheet.Rows, &footnotes{}, View{})
+	for i, row := range sheet.Rows {
+		mem, _ := row.Config.Axes.Get("mem-fraction-static")
+		cache, _ := row.Config.Axes.Get("hicache-size")
+		want := plain
+		switch {
+		case row == sheet.Best:
+			want = strong
+		case cache == "300":
+			want = soft // skipped by arithmetic
+		case mem == "0.93":
+			want = alarm // OOM at the higher load
+		}
+		if table.tones[i] != want {
+			t.Errorf("%s: tone %d, want %d", row.Config.Key, table.tones[i], want)
+		}
+	}
+	cells := s.detailBlocks(sheet, View{})[1].table
+	tones := map[string]tone{"ok": plain, "OOM prefill": alarm, "skipped:": soft}
+	for i, row := range cells.rows {
+		for word, want := range tones {
+			if strings.HasPrefix(row[len(row)-1], word) && cells.tones[i] != want && cells.tones[i] != strong {
+				t.Errorf("%v: tone %d, want %d", row, cells.tones[i], want)
+			}
+		}
+	}
+	for outcome, want := range map[sweep.Outcome]string{
+		sweep.OK: "", sweep.OOMPrefill: "alarm", sweep.CrashLoad: "alarm", sweep.HangLoad: "alarm", sweep.InfraLost: "alarm", sweep.ClientBound: "alarm",
+		sweep.SkippedPreflight: "soft", sweep.SkippedImplied: "soft", sweep.SkippedDeadline: "soft", sweep.Aborted: "soft",
+	} {
+		if got := recordTone(sweep.Record{Ending: sweep.Ending{Outcome: outcome}}).class(); got != want {
+			t.Errorf("%s: %q, want %q", outcome, got, want)
+		}
+	}
+}

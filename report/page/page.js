@@ -210,7 +210,7 @@
             td.style.color = inkOn(rgb);
           }
           if (sheet.best >= 0 && sheet.rows[sheet.best] === row && sheet.rows[sheet.best].best === sheet.loads.indexOf(load)) td.classList.add("best");
-        } else if (words) { td.className = "failed"; td.append(el("b", {}, words)); }
+        } else if (words) { td.className = cell.all.every((x) => x.sq.skipped || !x.sq.words) ? "failed left" : "failed"; td.append(el("b", {}, words)); }
         else { td.className = "none"; td.append("not run yet"); }
         tr.append(td);
       }
@@ -218,7 +218,7 @@
     }
     table.append(body);
     box.append(table);
-    $("map-note").textContent = "Framed: the " + D.bestWord + ". Where several cells have the two values, the fastest stands for them" + (sheet.slo ? ", among those that meet the service levels." : ".") + " Hatched: failed.";
+    $("map-note").textContent = "Framed: the " + D.bestWord + ". Where several cells have the two values, the fastest stands for them" + (sheet.slo ? ", among those that meet the service levels." : ".") + " Hatched: failed; grey: left out.";
   }
 
   // ---- curves
@@ -364,7 +364,7 @@
     const body = clear(table.tBodies[0]), shown = get("run", "");
     const part = document.createDocumentFragment();
     for (const r of rows) {
-      const tr = el("tr", { tabindex: "0", "data-cell": r.cell, "data-repeat": r.repeat, class: (r.dead ? "alarm " : "") + (shown === r.id ? "open" : "") });
+      const tr = el("tr", { tabindex: "0", "data-cell": r.cell, "data-repeat": r.repeat, class: (r.tone ? r.tone + " " : "") + (shown === r.id ? "open" : "") });
       for (const c of cols) {
         const td = el("td", { class: c.num ? "num" : c.wide ? "wide" : "" }, c.text(r));
         if (c.raw && has(c.value(r))) td.dataset.value = c.value(r);
@@ -385,7 +385,7 @@
     const box = clear($("run"));
     box.hidden = false;
     box.append(el("h3", {}, r.cell + ", repeat " + r.repeat));
-    box.append(el("p", {}, el("strong", { class: r.dead ? "bad" : "" }, r.words), " ", el("code", {}, r.outcome), r.detail ? " · " + r.detail : ""));
+    box.append(el("p", {}, el("strong", { class: r.tone === "alarm" ? "bad" : "" }, r.words), " ", el("code", {}, r.outcome), r.detail ? " · " + r.detail : ""));
     if (r.steady) box.append(el("p", { class: "muted" }, r.steady));
     for (const n of r.notes || []) box.append(el("p", { class: "muted" }, n));
     if (r.evidence) box.append(el("pre", { class: "log", tabindex: "0" }, r.evidence.text), el("p", { class: "muted" }, r.evidence.where));
