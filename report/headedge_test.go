@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,5 +66,49 @@ func TestDecision(t *testing.T) {
 	}
 	if d.Command == "" {
 		t.Error("there is no command to paste")
+	}
+}
+
+// answersTo are the lines of a decision under a question.
+func answersTo(d pageDecision, question string) string {
+	for _, a := range d.Answers {
+		if a.Question == question {
+			return strings.Join(a.Lines, "\n")
+		}
+	}
+	return ""
+}
+
+// A night on a simulator says so where it decides, before anything else of how sure it is.
+func TestDecisionSaysSimulated(t *testing.T) {
+	const all = "The server was simulated, speed-up 20: its numbers say nothing of real hardware."
+	for name, c := range map[string]struct {
+		edit func(r *sweep.Record)
+		want string
+	}{
+		"simulated":            {func(*sweep.Record) {}, all},
+		"with a refused start": {func(r *sweep.Record) { r.Notes = slices.Concat([]string{"hierarchical cache is on"}, r.Notes) }, all},
+		"real":                 {func(r *sweep.Record) { r.Notes = nil }, ""},
+		"in part": {func(r *sweep.Record) {
+			if v, _ := r.Axes.Get("hicache-size"); v == "off" {
+				r.Notes = nil
+			}
+		}, "Some of the servers were simulated, speed-up 20: their numbers say nothing of real hardware."},
+	} {
+		spec := kimi(1)
+		spec.edit = func(r *sweep.Record) bool {
+			if c.edit(r); r.Outcome.Family() == "skipped" {
+				r.Notes = nil
+			}
+			return true
+		}
+		_, s := spec.read(t)
+		first, _, _ := strings.Cut(answersTo(s.decision(s.Sheets[0]), "How sure?"), "\n")
+		if c.want != "" && first != c.want || c.want == "" && strings.Contains(first, "simulated") {
+			t.Errorf("%s: the page begins with %q", name, first)
+		}
+		if text := tableText(t, s, Options{}); c.want != "" && strings.Count(text, c.want) != 2 || c.want == "" && strings.Contains(text, "simulated") {
+			t.Errorf("%s: the terminal does not say %q for both workloads", name, c.want)
+		}
 	}
 }

@@ -23,6 +23,7 @@ type verdictWords struct {
 	which   string // the best, with its throughput and its load
 	against string // the baseline, at the same load
 	gain    string // where that comes from
+	made    string // that the server was none: its numbers are of no hardware
 	sure    string // repeats and interval
 	again   string // what a confirmation said
 	ties    string
@@ -34,7 +35,7 @@ type verdictWords struct {
 // verdict says what the sheet shows, and how sure that is.
 func (s *Summary) verdict(sheet *Sheet) verdictWords {
 	if sheet.Best == nil {
-		return verdictWords{which: s.noBest(sheet), edge: s.edgeLine(sheet)}
+		return verdictWords{which: s.noBest(sheet), made: s.simulatedLine(sheet), edge: s.edgeLine(sheet)}
 	}
 	q := sheet.Best.Best
 	values := q.Values(throughput())
@@ -44,7 +45,7 @@ func (s *Summary) verdict(sheet *Sheet) verdictWords {
 	if len(values) == 1 && !sheet.Confirmed {
 		word = "Best measured"
 	}
-	out := verdictWords{against: sheet.againstWords(q), gain: s.gainLine(sheet), doubt: s.doubtLine(sheet), edge: s.edgeLine(sheet)}
+	out := verdictWords{made: s.simulatedLine(sheet), against: sheet.againstWords(q), gain: s.gainLine(sheet), doubt: s.doubtLine(sheet), edge: s.edgeLine(sheet)}
 	out.which = fmt.Sprintf("%s: %s tok/s with %s: %s", word, commas(v, decimals), loadWords(q.Load), s.Night.names().title(sheet.Best.Config))
 	if sheet.Best == sheet.Baseline {
 		out.which += " (the baseline)"
@@ -71,13 +72,45 @@ func (s *Summary) verdict(sheet *Sheet) verdictWords {
 func (s *Summary) headline(sheet *Sheet) []string {
 	v := s.verdict(sheet)
 	if sheet.Best == nil {
-		return []string{v.which, v.edge}
+		return []string{v.which, v.made, v.edge}
 	}
 	line := v.which + "."
 	if v.against != "" {
 		line += " " + v.against + "."
 	}
-	return []string{line + " " + v.sure + ".", v.again, v.ties, v.gain, v.noise, v.doubt, v.edge}
+	return []string{line + " " + v.sure + ".", v.made, v.again, v.ties, v.gain, v.noise, v.doubt, v.edge}
+}
+
+// simulatedLine says of a workload that its servers were simulated, and how many times as fast as the clock; "" where none was.
+func (s *Summary) simulatedLine(sheet *Sheet) string {
+	var speeds []string
+	some, real := false, false
+	for _, row := range sheet.Rows {
+		for _, q := range row.Squares {
+			for _, r := range q.Records {
+				i := slices.IndexFunc(r.Notes, func(n string) bool { return strings.HasPrefix(n, "simulated") })
+				if i < 0 {
+					real = real || withheld(r) == ""
+					continue
+				}
+				some = true
+				if _, speed, ok := strings.Cut(r.Notes[i], "×"); ok {
+					speeds = add(speeds, sweep.Printable(speed))
+				}
+			}
+		}
+	}
+	if !some {
+		return ""
+	}
+	line, whose := "The server was simulated", "its"
+	if real {
+		line, whose = "Some of the servers were simulated", "their"
+	}
+	if len(speeds) > 0 {
+		line += ", speed-up " + strings.Join(speeds, ", ")
+	}
+	return line + ": " + whose + " numbers say nothing of real hardware."
 }
 
 // doubtLine says what speaks against the best's own number, which the table can only mark.

@@ -108,7 +108,7 @@ func (s *Summary) decision(sheet *Sheet) pageDecision {
 	if len(s.Sheets) == 1 { // of several, the sentence stands below all
 		drift = s.driftLine()
 	}
-	put("How sure?", v.again, v.sure, v.ties, v.noise, v.doubt, drift)
+	put("How sure?", v.made, v.again, v.sure, v.ties, v.noise, v.doubt, drift)
 	put("Where is the edge?", v.edge)
 	if sheet.Best != nil {
 		d.Command = s.Night.command(sheet.Best.Best)
