@@ -79,6 +79,55 @@ func answersTo(d pageDecision, question string) string {
 	return ""
 }
 
+// With one repeat the drift of the baseline is what a gain must exceed.
+func TestDriftVerdict(t *testing.T) {
+	night := func(after, best float64) nightSpec {
+		return nightSpec{
+			name: "drift", repeats: 1, plan: true, drift: true, loads: ladder(8), axes: []sweep.Axis{axis("threads", "2", "4")},
+			edit: func(r *sweep.Record) bool {
+				threads, _ := r.Axes.Get("threads")
+				r.Values["output_throughput"] = map[string]float64{"2": 1000, "4": best}[threads]
+				if r.Role == sweep.RoleDrift {
+					r.Values["output_throughput"] = after
+				}
+				return true
+			},
+		}
+	}
+	for _, c := range []struct {
+		after, best float64
+		want        string
+	}{
+		{865, 1613, "The baseline drifted −13.5 % over the repeat, from 1,000 to 865 tok/s. A gain below 13.5 % is not told apart from drift: the candidate's +61.3 % is larger."},
+		{1100, 1080, "The baseline drifted +10.0 % over the repeat, from 1,000 to 1,100 tok/s. A gain below 10.0 % is not told apart from drift: the candidate's +8.0 % is not larger, and may be drift."},
+		{990, 900, "The baseline drifted −1.0 % over the repeat, from 1,000 to 990 tok/s. A gain below 1.0 % is not told apart from drift."},
+	} {
+		_, s := night(c.after, c.best).read(t)
+		if got := s.driftLine(); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+		if got := answersTo(s.decision(s.Sheets[0]), "How sure?"); !strings.HasSuffix(got, c.want) {
+			t.Errorf("the page says %s", got)
+		}
+		if text := tableText(t, s, Options{}); !strings.Contains(text, c.want) {
+			t.Errorf("the terminal does not say %s", c.want)
+		}
+	}
+	_, s := kimi(1).read(t) // two workloads, two loads each
+	for _, want := range []string{
+		" by load over the repeat, the most from 751 to 775 tok/s at short 53 + long 11 in flight. A gain below the drift is not told apart from it: ",
+		"in short-only the candidate's +15.2 % is larger; in synth the candidate's +12.5 % is larger.",
+	} {
+		if got := s.driftLine(); !strings.Contains(got, want) {
+			t.Errorf("%s: no %q", got, want)
+		}
+	}
+	_, s = kimi(2).read(t)
+	if got := s.driftLine(); strings.Contains(got, "told apart") || !strings.Contains(got, "noise") {
+		t.Errorf("two repeats have a noise estimate: %s", got)
+	}
+}
+
 // A night on a simulator says so where it decides, before anything else of how sure it is.
 func TestDecisionSaysSimulated(t *testing.T) {
 	const all = "The server was simulated, speed-up 20: its numbers say nothing of real hardware."
