@@ -80,8 +80,8 @@ func TestPathsAgree(t *testing.T) {
 			s.Window.Requests["short"] = 2
 		}, want: "2 ok"},
 	} {
-		for _, client := range []string{ClientEpoll, ClientConn, ClientHTTP} {
-			t.Run(c.name+"/"+client, func(t *testing.T) {
+		for _, way := range []struct{ client, stamps string }{{ClientEpoll, ""}, {ClientEpoll, StampsUser}, {ClientConn, ""}, {ClientHTTP, ""}} {
+			t.Run(c.name+"/"+strings.TrimSpace(way.client+" "+way.stamps), func(t *testing.T) {
 				t.Parallel()
 				server := &mock.Server{Answer: c.answer}
 				url, err := server.Listen()
@@ -90,7 +90,7 @@ func TestPathsAgree(t *testing.T) {
 				}
 				defer server.Close()
 				spec := testSpec(server, 4)
-				spec.URL, spec.Dial, spec.Client, spec.Warmup = url, nil, client, Warmup{}
+				spec.URL, spec.Dial, spec.Client, spec.Stamps, spec.Warmup = url, nil, way.client, way.stamps, Warmup{}
 				spec.Window = Window{Max: time.Minute, Requests: map[string]int{"short": 8}, Exactly: true}
 				if c.change != nil {
 					c.change(&spec)

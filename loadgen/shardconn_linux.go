@@ -30,6 +30,7 @@ const (
 	connDialling                  // for the connection to come about
 	connOpen                      // for the answer
 	connLinger                    // for the end of the response, after the stream's end mark
+	connEnded                     // to be wound up
 )
 
 // shardConn is a slot of a closed pool with its connection. It is its shard's alone, save fails.
@@ -151,72 +152,100 @@ func (c *shardConn) write() {
 	}
 }
 
-// read takes what has come.
+// read reads what has come. It is looked at later, save what nobody asked for.
 func (c *shardConn) read() {
 	s := c.shard
-	n, real, e := s.in.read(c.fd)
-	switch {
-	case e == syscall.EAGAIN || e == syscall.EINTR:
-		return
-	case e != 0:
-		c.broken(e)
-		return
-	case n == 0:
-		c.broken(io.EOF)
-		return
-	case !c.busy:
-		c.shut() // nobody asked
+	if s.in.room() < leastRead {
+		s.digest()
+	}
+	b, real, e := s.in.read(c.fd)
+	if e == syscall.EAGAIN || e == syscall.EINTR {
 		return
 	}
 	s.now = s.run.since()
-	at := c.stamp(real)
-	used, perr := c.reply.feed(s.in.buf[:n], at)
-	c.arrived(at)
+	if !c.busy {
+		c.shut()
+		return
+	}
+	a := arrival{conn: c, b: b, real: real, now: s.now}
+	if e != 0 {
+		a.err = e
+	} else if len(b) == 0 {
+		a.err = io.EOF
+	}
+	s.arrivals = append(s.arrivals, a)
+}
+
+// take looks at what was read.
+func (c *shardConn) take(a *arrival) {
+	if c.state == connEnded { // more than the answer, or the connection's end
+		c.reply.resp.close = true
+		return
+	}
+	if a.err != nil {
+		c.broken(a.err, a.now)
+		return
+	}
+	at := c.stamp(a)
+	used, perr := c.reply.feed(a.b, at)
+	c.arrived(at, a.now)
 	r := &c.reply
 	switch {
 	case perr != nil:
-		c.finish(perr, at)
+		c.over(perr, at)
 	case r.resp.state == stateEnd:
-		r.resp.close = r.resp.close || used < n
-		c.finish(nil, at)
+		r.resp.close = r.resp.close || used < len(a.b)
+		c.over(nil, at)
 	case r.done && c.state == connOpen:
 		c.state = connLinger
-		s.heap.set(c, s.now+lingerLimit)
+		c.shard.heap.set(c, a.now+lingerLimit)
 	}
 }
 
+// over ends a request whose answer ended: at once where the kernel stamps what comes meanwhile, else when nothing is left to read.
+func (c *shardConn) over(err error, at time.Duration) {
+	s := c.shard
+	if s.path.kernel {
+		c.finish(err, at)
+		return
+	}
+	s.heap.drop(c)
+	c.state = connEnded
+	s.ended = append(s.ended, ending{c, err, at})
+}
+
 // stamp is the time of a read.
-func (c *shardConn) stamp(real int64) time.Duration {
+func (c *shardConn) stamp(a *arrival) time.Duration {
 	s := c.shard
 	c.reply.late = false
 	if !s.path.kernel {
-		return s.now
+		return a.now
 	}
-	if real != 0 {
-		if at, ok := s.clock.stamp(real, s.now); ok {
-			s.seen.gap.add(s.now - at)
+	if a.real != 0 {
+		if at, ok := s.clock.stamp(a.real, a.now); ok {
+			s.seen.gap.add(a.now - at)
 			return at
 		}
 	}
 	c.reply.late = true
 	s.seen.unstamped.Store(s.seen.unstamped.Load() + 1)
-	return s.now
+	return a.now
 }
 
 // arrived notes what a read brought.
-func (c *shardConn) arrived(at time.Duration) {
+func (c *shardConn) arrived(at, now time.Duration) {
 	s, r := c.shard, &c.reply
 	b := &s.batch
 	b.reads++
 	b.events += int64(r.arrived)
 	if r.arrived > 1 {
 		b.coalesced += int64(r.arrived - 1)
-		if s.now-at > lateRead {
+		if now-at > lateRead {
 			b.lateCoalesced += int64(r.arrived - 1)
 		}
 	}
 	if b.at < 0 {
-		b.at = s.now
+		b.at = now
 	}
 	b.moved = b.moved || r.moved
 	if r.texts == 0 {
@@ -238,12 +267,7 @@ func (c *shardConn) arrived(at time.Duration) {
 
 // broken ends a connection that the other side ended. After the stream's end mark, or where it ends a body without a
 // length, that is no error.
-func (c *shardConn) broken(err error) {
-	c.shard.now = c.shard.run.since()
-	if !c.busy {
-		c.shut()
-		return
-	}
+func (c *shardConn) broken(err error, at time.Duration) {
 	r := &c.reply
 	r.resp.close = true
 	switch {
@@ -253,7 +277,7 @@ func (c *shardConn) broken(err error) {
 		r.resp.state = stateEnd
 		err = nil
 	}
-	c.finish(err, c.shard.now)
+	c.over(err, at)
 }
 
 // expired fires the connection's timer.
@@ -280,6 +304,7 @@ func (c *shardConn) expired() {
 // connection.
 func (c *shardConn) finish(err error, end time.Duration) {
 	s := c.shard
+	s.now = s.run.since()
 	s.heap.drop(c)
 	c.lastUse = s.now
 	if c.werr == nil && err == nil && !c.reply.resp.close {

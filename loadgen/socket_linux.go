@@ -95,9 +95,11 @@ func send(fd int, b []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// receiver reads from sockets into one buffer, with the kernel's stamp of the last byte where it is asked for.
+// receiver reads from sockets into one buffer, one read behind the other, with the kernel's stamp of the last byte where it is
+// asked for.
 type receiver struct {
 	buf     []byte
+	used    int // bytes of buf
 	stamps  bool
 	control [128]byte
 	iov     syscall.Iovec
@@ -106,26 +108,35 @@ type receiver struct {
 
 func newReceiver(size int, stamps bool) *receiver {
 	r := &receiver{buf: make([]byte, size), stamps: stamps}
-	r.iov.Base = &r.buf[0]
-	r.iov.SetLen(size)
 	r.msg.Iov, r.msg.Iovlen = &r.iov, 1
 	r.msg.Control = &r.control[0]
 	return r
 }
 
-// read reads what is there. stamp is of the real-time clock, in ns since 1970; 0: the kernel gave none.
-func (r *receiver) read(fd int) (n int, stamp int64, errno syscall.Errno) {
+// room is how much the next read may bring.
+func (r *receiver) room() int { return len(r.buf) - r.used }
+
+// reset makes room: what was read before may be overwritten.
+func (r *receiver) reset() { r.used = 0 }
+
+// read reads what is there, as far as there is room. b is good until the next reset; stamp is of the real-time clock, in ns since
+// 1970; 0: the kernel gave none.
+func (r *receiver) read(fd int) (b []byte, stamp int64, errno syscall.Errno) {
+	free := r.buf[r.used:]
 	if !r.stamps {
-		got, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&r.buf[0])), uintptr(len(r.buf)))
+		got, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&free[0])), uintptr(len(free)))
 		if e != 0 {
-			return 0, 0, e
+			return nil, 0, e
 		}
-		return int(got), 0, 0
+		r.used += int(got)
+		return free[:got], 0, 0
 	}
+	r.iov.Base = &free[0]
+	r.iov.SetLen(len(free))
 	r.msg.SetControllen(len(r.control))
 	got, _, e := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.msg)), syscall.MSG_DONTWAIT)
 	if e != 0 {
-		return 0, 0, e
+		return nil, 0, e
 	}
 	const header, stampSize = syscall.SizeofCmsghdr, 3 * 16 // three timespecs: software, nothing, hardware
 	if r.msg.Controllen >= header+stampSize {
@@ -135,7 +146,8 @@ func (r *receiver) read(fd int) (n int, stamp int64, errno syscall.Errno) {
 			stamp = t.Sec*1e9 + t.Nsec
 		}
 	}
-	return int(got), stamp, 0
+	r.used += int(got)
+	return free[:got], stamp, 0
 }
 
 // epoll is one set of sockets.

@@ -57,12 +57,13 @@ func (s *stamping) probe(ctx context.Context, l net.Listener) string {
 			return err.Error()
 		}
 		for range 100 {
-			n, stamp, errno := in.read(s.fd)
+			in.reset()
+			b, stamp, errno := in.read(s.fd)
 			if errno == syscall.EAGAIN {
 				wait(ctx, 100*time.Microsecond)
 				continue
 			}
-			if errno != 0 || n == 0 {
+			if errno != 0 || len(b) == 0 {
 				return fmt.Sprintf("the probe's connection ended: %v", errno)
 			}
 			if now := time.Now().UnixNano(); stamp >= before-int64(time.Second) && stamp <= now+int64(time.Second) && stamp != 0 {
