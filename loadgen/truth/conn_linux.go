@@ -3,6 +3,7 @@ package truth
 import (
 	"errors"
 	"syscall"
+	"time"
 )
 
 // conn is one connection of a client.
@@ -10,6 +11,7 @@ type conn struct {
 	fd     int
 	accept int64 // log's clock
 	first  int64 // of the request that is being read
+	came   int64 // when the last bytes came, by the kernel; 0: it does not say
 	in     []byte
 	out    []byte // what the socket did not take yet
 	flood  bool   // writes without a schedule
@@ -60,6 +62,7 @@ func (w *worker) accept() {
 			return
 		}
 		c := &conn{fd: fd, accept: w.s.now()}
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soTimestamping, stampRxSoftware|stampSoftware) // a request says whether it has a stamp
 		if errors.Join(syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1), w.watch(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN)) != nil {
 			syscall.Close(fd)
 			continue
@@ -89,7 +92,7 @@ func (w *worker) serve(fd int, events uint32) {
 	if c.dead || events&(syscall.EPOLLIN|syscall.EPOLLHUP|syscall.EPOLLERR) == 0 {
 		return
 	}
-	n, errno := rawRead(fd, w.input)
+	n, came, errno := rawReceive(fd, w.input)
 	if errno == syscall.EAGAIN || errno == syscall.EINTR {
 		return
 	}
@@ -99,6 +102,9 @@ func (w *worker) serve(fd int, events uint32) {
 	}
 	if len(c.in) == 0 {
 		c.first = w.s.now()
+	}
+	if c.came = came; came != 0 {
+		c.came -= time.Now().UnixNano() - w.s.now() // the kernel's is the wall clock
 	}
 	c.in = append(c.in, w.input[:n]...)
 	w.read(c)
@@ -137,7 +143,7 @@ func (w *worker) start(c *conn, r incoming, shape api) {
 	now := w.mono()
 	req := &Request{
 		Number: int(w.s.number.Add(1) - 1), ID: string(r.id), Path: string(r.path), Stream: call.stream, Asked: call.tokens, Prompt: call.prompt,
-		Status: 200, Plan: plan, Accept: c.accept, FirstByte: c.first, Complete: w.s.epoch.Load() + now,
+		Status: 200, Plan: plan, Accept: c.accept, FirstByte: c.first, Arrived: c.came, Complete: w.s.epoch.Load() + now,
 	}
 	if plan.Status != 0 {
 		req.Status = plan.Status

@@ -30,6 +30,7 @@ type Request struct {
 	Plan      *Plan   `json:"plan"`
 	Accept    int64   `json:"accept"`            // its connection was accepted
 	FirstByte int64   `json:"first_byte"`        // its first byte was read
+	Arrived   int64   `json:"arrived,omitempty"` // its last byte came, by the kernel; 0: the kernel does not say
 	Complete  int64   `json:"complete"`          // it was read completely
 	End       int64   `json:"end"`               // the last write began, or the connection ended; 0: still open
 	Closed    bool    `json:"closed,omitempty"`  // the client left before the end

@@ -7,11 +7,31 @@ import (
 	"unsafe"
 )
 
-// rawRead and rawWrite act on sockets that never block, so the scheduler need not be told.
+// rawReceive and rawWrite act on sockets that never block, so the scheduler need not be told.
 
-func rawRead(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-	return int(n), errno
+// Ways of the kernel to stamp what a socket receives.
+const (
+	soTimestamping  = 37     // also the type of its control message
+	stampRxSoftware = 1 << 3 // when it came
+	stampSoftware   = 1 << 4 // and tell it
+)
+
+// rawReceive reads what is there. stamp is when the last of it came, by the kernel, in Unix ns; 0: it does not say.
+func rawReceive(fd int, b []byte) (n int, stamp int64, errno syscall.Errno) {
+	var control [128]byte
+	iov := syscall.Iovec{Base: &b[0]}
+	iov.SetLen(len(b))
+	message := syscall.Msghdr{Iov: &iov, Iovlen: 1, Control: &control[0]}
+	message.SetControllen(len(control))
+	got, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&message)), syscall.MSG_DONTWAIT)
+	if errno != 0 {
+		return 0, 0, errno
+	}
+	const header, times = syscall.SizeofCmsghdr, 3 * 16 // the first of three times is the kernel's
+	if h := (*syscall.Cmsghdr)(unsafe.Pointer(&control[0])); message.Controllen >= header+times && h.Level == syscall.SOL_SOCKET && h.Type == soTimestamping {
+		stamp = (*syscall.Timespec)(unsafe.Pointer(&control[header])).Nano()
+	}
+	return int(got), stamp, 0
 }
 
 func rawWrite(fd int, b []byte) (int, syscall.Errno) {

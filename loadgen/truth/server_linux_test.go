@@ -69,7 +69,7 @@ func TestPatternsOverLoopback(t *testing.T) {
 func compare(t *testing.T, r *Request, a *answer) {
 	t.Helper()
 	x := Expect(r)
-	if a.status != r.Status || r.Prompt != 3 || r.Asked != 24 || r.Accept > r.FirstByte || r.FirstByte > r.Complete || r.Complete < a.begun-ms {
+	if a.status != r.Status || r.Prompt != 3 || r.Asked != 24 || r.Accept > r.FirstByte || r.FirstByte > r.Complete || r.Complete < a.begun-ms || r.Arrived != 0 && (r.Arrived > r.Complete+ms || r.Arrived < a.begun-ms) {
 		t.Errorf("%s: status %d, logged %+v", r.Path, a.status, r)
 	}
 	if r.Plan.Close != a.closes {
