@@ -42,6 +42,7 @@ type shard struct {
 
 	arrivals []arrival // read, and not yet looked at
 	ended    []ending  // answered, and not yet wound up
+	hurry    bool      // one of them has more to read, which is no reason to wait
 	stopping atomic.Bool
 	hungry   []*shardConn // free, and no request was ready
 	dialling int
@@ -168,8 +169,8 @@ func (s *shard) turn() {
 	s.digest()
 	s.expire()
 	s.sendDue()
-	if len(s.ended) > 0 && (len(events) == 0 || s.now-s.ended[0].at > windUpLimit) {
-		s.windUp()
+	if len(s.ended) > 0 && (len(events) == 0 || s.hurry || s.now-s.ended[0].at > windUpLimit) {
+		s.windUp(windUpAtOnce)
 	}
 	s.clock.check(s.now)
 	s.handOver()
@@ -191,8 +192,12 @@ func (s *shard) digest() {
 		a := &s.arrivals[i]
 		a.conn.take(a)
 		if i%16 == 15 {
+			s.now = s.run.since()
 			s.sendDue()
 		}
+	}
+	if len(s.arrivals) > 0 {
+		s.now = s.run.since()
 	}
 	s.arrivals = s.arrivals[:0]
 	s.in.reset()
@@ -206,16 +211,22 @@ type ending struct {
 }
 
 // windUpLimit is how long a slot whose answer has ended may wait for its next request, as long as there is something to read and
-// stamps are taken after reads: winding up a thousand streams that end together takes as long as many reads.
-const windUpLimit = 5 * time.Millisecond
+// stamps are taken after reads: winding up a thousand streams that end together takes as long as many reads. So many are wound up
+// before the sockets are looked at again.
+const (
+	windUpLimit  = 5 * time.Millisecond
+	windUpAtOnce = 64
+)
 
-// windUp ends the requests whose answers have ended.
-func (s *shard) windUp() {
-	for i := range s.ended {
+// windUp ends requests whose answers have ended, n at most.
+func (s *shard) windUp(n int) {
+	n = min(n, len(s.ended))
+	for i := range s.ended[:n] {
 		e := &s.ended[i]
 		e.conn.finish(e.err, e.at)
 	}
-	s.ended = s.ended[:0]
+	s.ended = append(s.ended[:0], s.ended[n:]...)
+	s.hurry = s.hurry && len(s.ended) > 0
 }
 
 // wait is how long to wait for events.
@@ -347,7 +358,7 @@ func (s *shard) handOver() {
 // cut ends every request that is in flight.
 func (s *shard) cut(cause error) {
 	s.now = s.run.since()
-	s.windUp()
+	s.windUp(len(s.ended))
 	for _, c := range s.conns {
 		if c.busy {
 			c.end(cancelled(cause), s.now)

@@ -156,7 +156,10 @@ func (c *shardConn) write() {
 func (c *shardConn) read() {
 	s := c.shard
 	if s.in.room() < leastRead {
-		s.digest()
+		was := c.generation
+		if s.digest(); c.generation != was {
+			return
+		}
 	}
 	b, real, e := s.in.read(c.fd)
 	if e == syscall.EAGAIN || e == syscall.EINTR {
@@ -178,8 +181,8 @@ func (c *shardConn) read() {
 
 // take looks at what was read.
 func (c *shardConn) take(a *arrival) {
-	if c.state == connEnded { // more than the answer, or the connection's end
-		c.reply.resp.close = true
+	if c.state == connEnded { // more than the answer, or the connection's end, which is told again and again
+		c.reply.resp.close, c.shard.hurry = true, true
 		return
 	}
 	if a.err != nil {
@@ -205,7 +208,7 @@ func (c *shardConn) take(a *arrival) {
 // over ends a request whose answer ended: at once where the kernel stamps what comes meanwhile, else when nothing is left to read.
 func (c *shardConn) over(err error, at time.Duration) {
 	s := c.shard
-	if s.path.kernel {
+	if s.path.kernel || c.wrote < len(c.req.bytes) {
 		c.finish(err, at)
 		return
 	}
@@ -277,7 +280,7 @@ func (c *shardConn) broken(err error, at time.Duration) {
 		r.resp.state = stateEnd
 		err = nil
 	}
-	c.over(err, at)
+	c.finish(err, at)
 }
 
 // expired fires the connection's timer.
@@ -307,7 +310,7 @@ func (c *shardConn) finish(err error, end time.Duration) {
 	s.now = s.run.since()
 	s.heap.drop(c)
 	c.lastUse = s.now
-	if c.werr == nil && err == nil && !c.reply.resp.close {
+	if c.werr == nil && err == nil && !c.reply.resp.close && c.wrote == len(c.req.bytes) {
 		c.state = connIdle
 		c.settle(nil, end)
 		return
