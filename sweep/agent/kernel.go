@@ -21,17 +21,21 @@ const outsideTime = 60 * time.Second
 func (l *launch) lookOutside(known *sweep.Autopsy) {
 	ctx, cancel := context.WithTimeout(context.Background(), outsideTime) // the death must be explained whatever else ends
 	defer cancel()
-	known.OOMKills, known.Kernel = l.killings(ctx)
+	known.OOMKills, known.Kernel = l.killings(ctx, known.Exit != nil)
 	known.Foreign = l.foreign(ctx, known.Exit != nil)
 }
 
 // killings says what the kernel's OOM killer did since the server's start: how many processes it ended that
-// may be ours, and its lines about them. A line that names somebody else's process is not counted.
-func (l *launch) killings(ctx context.Context) (int, []sweep.OOMKill) {
+// may be ours, and its lines about them. A line that names somebody else's process is not counted, and of a server that lives
+// only what is proved to be of it.
+func (l *launch) killings(ctx context.Context, dead bool) (int, []sweep.OOMKill) {
 	if l.oom == nil {
 		return 0, nil
 	}
 	count, _ := l.oom.Kills(ctx)
+	if !dead {
+		count = 0
+	}
 	own := 0
 	if l.server != nil {
 		own, _ = l.server.OOMKills() // of the launch's own group: proof, whatever the kernel's log may be read or says

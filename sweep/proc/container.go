@@ -176,10 +176,11 @@ func (c Container) endOne(ctx context.Context) (oomKilled bool, err error) {
 	if err == nil && i.pid > 0 {
 		_, failed := c.command(ctx, "kill", c.ID) // the next look tells whether it worked, or was not needed any more
 		var now inspected
-		if now, err = c.inspect(ctx); err == nil && now.pid > 0 {
-			err = errors.Join(failed, fmt.Errorf("container %s still runs after it was killed", c.ID))
-		}
+		now, err = c.inspect(ctx)
 		i.oomKilled = i.oomKilled || now.oomKilled
+		if err == nil && now.pid > 0 {
+			return i.oomKilled, errors.Join(failed, fmt.Errorf("container %s still runs after it was killed", c.ID))
+		}
 	}
 	if noSuch(err) {
 		return i.oomKilled, nil
@@ -198,7 +199,7 @@ func (c Container) endOne(ctx context.Context) (oomKilled bool, err error) {
 	return i.oomKilled, nil
 }
 
+var noSuchContainer = regexp.MustCompile(`(?i)no such (container|object)`)
+
 // noSuch reports a runtime's answer that there is no such container.
-func noSuch(err error) bool {
-	return err != nil && strings.Contains(strings.ToLower(err.Error()), "no such")
-}
+func noSuch(err error) bool { return err != nil && noSuchContainer.MatchString(err.Error()) }
