@@ -108,7 +108,8 @@ func TestDeadline(t *testing.T) {
 			left++
 		}
 	}
-	if left >= skipped || len(again) != 12 {
+	// A machine so busy that one launch took the whole time may rightly begin none with as much again.
+	if left > skipped || left == skipped && measured > 1 || len(again) != 12 {
 		t.Errorf("a resume left %d of %d skipped, %d records", left, skipped, len(again))
 	}
 	b.nothingLeft()
