@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -285,5 +286,32 @@ func TestShardsKeepTheSchedule(t *testing.T) {
 		return nil
 	}); err != nil || len(seen) != 200 {
 		t.Errorf("%d requests, %v", len(seen), err)
+	}
+}
+
+// With stamps taken after reads, answers that have ended are wound up when nothing is left to read, or when there is more of
+// them than was asked for.
+func TestEndingsWaitForReads(t *testing.T) {
+	r, err := newRun(Spec{URL: "http://h:1", Route: "/v1/completions", Window: Window{Min: time.Hour},
+		Classes: []Class{{Name: "a", Concurrency: 1, Input: Range{1, 1}, Output: Range{1, 1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shard{run: r, path: &shardPath{run: r}, in: newReceiver(readBuffer, false)}
+	whole := bytes.Join(wire(3), nil)
+	for range 2 {
+		c := newShardConn(s, nil)
+		c.state, c.busy = connOpen, true
+		c.reply.reset()
+		s.arrivals = append(s.arrivals, arrival{conn: c, b: whole, now: msec})
+	}
+	s.digest()
+	if len(s.ended) != 2 || s.ended[0].at != msec || s.conns[0].state != connEnded || s.hurry || s.wait(0) != 0 || len(s.arrivals) != 0 {
+		t.Fatalf("%d ended, first %+v, hurry %v, wait %v", len(s.ended), s.ended, s.hurry, s.wait(0))
+	}
+	s.arrivals = append(s.arrivals, arrival{conn: s.conns[0], err: io.EOF, now: 2 * msec})
+	s.digest()
+	if len(s.ended) != 2 || !s.hurry || !s.conns[0].reply.resp.close || s.conns[1].reply.resp.close {
+		t.Errorf("the end of a connection behind its answer: %d ended, hurry %v", len(s.ended), s.hurry)
 	}
 }
