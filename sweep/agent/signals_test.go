@@ -109,8 +109,8 @@ func TestRatioOfTokensHeldBack(t *testing.T) {
 	near(t, windowSignals(s), "server_output_throughput", (24823.0-15254)/11, 1) // the first scrape may be stale
 }
 
-// As a real server was seen with 32 in flight: some answers took as long as several steps of 32 tokens, which the client received
-// while it waited. Its counter was right in each of them.
+// Some answers take as long as several steps of 32 tokens, which the client receives while it waits, as a busy server on a real card was
+// seen to do; the numbers are made up. The counter is right in each answer, so the ratio is 1.
 func TestRatioOfSlowAnswers(t *testing.T) {
 	var s []scrape
 	for i, x := range []struct{ server, before, after int64 }{
